@@ -204,21 +204,22 @@ class PodWorker:
         context = await self._context(network)
         await self._make_volumes(context.volumes)
         init = [loop for loop in self.loops if loop.init]
+        main = [loop for loop in self.loops if not loop.init]
+        unawaited = INIT_NOT_AWAITED in self._runtime.config.defects
         sidecars: list[asyncio.Task[None]] = []
         try:
+            # First of all, or a quick init container would be done before what did not wait for it.
+            self._initialized = unawaited
+            running = [await _begun(loop, context) for loop in main] if unawaited else []
             for loop in init:
-                if loop.sidecar or INIT_NOT_AWAITED in self._runtime.config.defects:
-                    sidecars.append(asyncio.create_task(loop.live(context)))
-                    await asyncio.wait(
-                        {sidecars[-1], asyncio.create_task(loop.began.wait())},
-                        return_when=asyncio.FIRST_COMPLETED,
-                    )
+                if loop.sidecar or unawaited:
+                    sidecars.append(await _begun(loop, context))
                     continue
                 await loop.live(context)
                 if loop.state.exit_code != 0:
                     return
             self._initialized = True
-            await asyncio.gather(*(loop.live(context) for loop in self.loops if not loop.init))
+            await asyncio.gather(*(running or [asyncio.create_task(loop.live(context)) for loop in main]))
         finally:
             for loop in init:
                 loop.ending.set()
@@ -383,3 +384,10 @@ class PodWorker:
         if generation is not None:
             wanted["observedGeneration"] = generation
         self._writer.want(wanted)
+
+
+async def _begun(loop: ContainerLoop, context: PodContext) -> asyncio.Task[None]:
+    """Let a container live beside the others; return once it has begun, or has ended without."""
+    living = asyncio.create_task(loop.live(context))
+    await asyncio.wait({living, asyncio.create_task(loop.began.wait())}, return_when=asyncio.FIRST_COMPLETED)
+    return living
