@@ -13,6 +13,7 @@ from pytest_gpucluster.acceptance.runs import Run
 from pytest_gpucluster.acceptance.shown import Shown, Together
 from pytest_gpucluster.evidence.objects import clusters
 from pytest_gpucluster.plain import plurals, times
+from pytest_gpucluster.report import identity
 from pytest_gpucluster.report.scope import SECTIONS
 from pytest_gpucluster.requirement import AREAS, Registry, Requirement, catalogue, is_site
 
@@ -239,7 +240,7 @@ class _Gate:
 
     @staticmethod
     def _of_nodes(rows: Iterable[Asked]) -> bool:
-        return any(_area(each.id) in {"inventory", "numa", "mfu", "health", "fabric"} for each in rows)
+        return any(_area(each.id) in identity.OF_MACHINES for each in rows)
 
     def _refuses(self, run: Run) -> str:
         """Return why a run says nothing about this cluster as it is declared, "" if it does."""

@@ -17,9 +17,6 @@ from pytest_gpucluster.requirement import Registry
 
 DECIDED = ("pass", "fail")
 
-OF_HARDWARE = ("inventory", "health", "numa", "fabric", "mfu")
-"""Areas whose rows speak of the machines on which they were tried: what passes elsewhere does not clear one of them."""
-
 
 class RunError(Exception):
     """A run that cannot be used as evidence; the text is one line.
@@ -213,8 +210,7 @@ def _attempt(row: Mapping[str, Any], run: str, places: Mapping[str, _Place]) -> 
     causes = finding.get("causes") or [{}]
     nodes: frozenset[str] = frozenset()
     if place is not None:
-        reads = row["area"] in identity.OF_NODES or row["id"] in identity.READ_FROM_NODES
-        nodes = frozenset(place.cluster.nodes) if reads else place.bound & frozenset(place.cluster.nodes)
+        nodes = identity.tried(row, frozenset(place.cluster.nodes), place.bound)
     verdict, observed = row["verdict"], str(finding["observed"])
     if answer.is_flaky(row):
         # What passed when it was tried again was not shown: the next training job gets one attempt.

@@ -4,8 +4,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from pytest_gpucluster.acceptance.runs import OF_HARDWARE, Attempt, Run
+from pytest_gpucluster.acceptance.runs import Attempt, Run
 from pytest_gpucluster.evidence.objects import clusters
+from pytest_gpucluster.report import identity
 from pytest_gpucluster.requirement import AREAS
 
 EVERY_NODE = (
@@ -143,7 +144,7 @@ class Together:
 
     def _nodes(self, row_id: str, tried: Sequence[tuple[Attempt, Run]]) -> dict[str, OnNode]:
         area = AREAS.get(row_id.partition("-")[0], ("", ""))[0]
-        if area not in OF_HARDWARE:
+        if area not in identity.OF_MACHINES:
             return {}
         every = row_id in EVERY_NODE
         found = {name: self._on(node, tried) for name, node in sorted(self._now.nodes.items())}

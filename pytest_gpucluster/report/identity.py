@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+OF_MACHINES = ("inventory", "health", "numa", "fabric", "mfu")
+"""Areas whose rows speak of the machines on which they were tried: what passes elsewhere does not clear one of them."""
+
 OF_NODES = ("inventory",)
 """Areas whose rows read what nodes say of themselves, and need no pod on them."""
 READ_FROM_NODES = ("NUMA-001", "NUMA-006")
@@ -39,8 +42,20 @@ def coverage(report: Mapping[str, Any]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for row in report["requirements"]:
         told = seen.get(row["scenario"], {})
-        reads = row["area"] in OF_NODES or row["id"] in READ_FROM_NODES
-        tried = set(told.get("nodes") or ()) if reads else set(told.get("tried_on") or ())
-        if tried & machines:
-            found[row["id"]] = sorted(tried & machines)
+        seen_nodes, bound = frozenset(told.get("nodes") or ()), frozenset(told.get("tried_on") or ())
+        known = tried(row, seen_nodes, bound) & machines
+        if known:
+            found[row["id"]] = sorted(known)
     return found
+
+
+def tried(row: Mapping[str, Any], nodes: frozenset[str], bound: frozenset[str]) -> frozenset[str]:
+    """Return the GPU nodes on which a row was tried: those that its pods were bound to, or of which it read.
+
+    Args:
+        row: the decided row.
+        nodes: GPU nodes that its scenario saw.
+        bound: nodes, GPU nodes or not, to which pods of its scenario were bound.
+    """
+    reads = row["area"] in OF_NODES or row["id"] in READ_FROM_NODES
+    return nodes if reads else nodes & bound

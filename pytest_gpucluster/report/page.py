@@ -11,9 +11,6 @@ from pytest_gpucluster.requirement import Number
 GRAVEST = ("fail", "environment", "inconclusive", "waived", "flaky", "pass", "not_applicable")
 """The order of rows on the page: what somebody must look at comes first."""
 
-OF_NODES = ("inventory", "health", "numa", "fabric", "mfu")
-"""Areas whose rows speak of machines: on which of them a row was tried is part of its answer."""
-
 MATRIX = 12
 """Most nodes of which a row has a cell each; of more, each row tells how many were tried and which were not."""
 
@@ -67,7 +64,9 @@ def coverage(report: Mapping[str, Any]) -> tuple[tuple[str, ...], list[Tried]]:
     """Return the GPU nodes, and on which of them each row about machines was tried."""
     machines = tuple(report["cluster"].get("machines") or ())
     told = identity.coverage(report)
-    rows = [row for row in report["requirements"] if row["area"] in OF_NODES and row["id"] in told]
+    rows = [
+        row for row in report["requirements"] if row["area"] in identity.OF_MACHINES and row["id"] in told
+    ]
     return machines, [
         Tried(
             row["id"], tuple(told[row["id"]]), tuple(name for name in machines if name not in told[row["id"]])
