@@ -1,8 +1,9 @@
 """Take secrets out of what is about to be written or printed: records, evidence, logs, failure texts.
 
-Three ways, each in files of its own: by place (`withheld`, `arguments`: variables, arguments, annotations and data of
-ConfigMaps that nobody reads are not written at all), by name (`secret_names`, `secret_texts`: what a name that holds a
-secret is set to), by look (`secret_shapes`). Values that are known, such as the token in use, are given to `Redactor`.
+Three ways, each in files of its own: by place (`withheld`, `arguments`, `driver_options`: variables, arguments,
+annotations, data of ConfigMaps and options of drivers that nobody reads are not written at all), by name
+(`secret_names`, `secret_texts`: what a name that holds a secret is set to), by look (`secret_shapes`). Values that are
+known, such as the token in use, are given to `Redactor`.
 """
 
 import dataclasses
@@ -10,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_gpucluster.plain import arguments, names, secret_texts, visible, withheld
+from pytest_gpucluster.plain import arguments, driver_options, names, secret_texts, visible, withheld
 from pytest_gpucluster.plain.secret_names import looks_secret
 from pytest_gpucluster.plain.secret_shapes import REDACTED
 
@@ -128,6 +129,23 @@ class Redactor:
                 return _same(item, held)
             if owner.get("kind") == "ConfigMap":
                 return _same(item, self._entries(item, owner))
+        return self._options(above, key, item)
+
+    def _options(self, above: str, key: str, item: Any) -> Any:
+        """Return what goes to a driver, a plugin or an engine as it is; None where this is no such place."""
+        if isinstance(item, Mapping):
+            if key in driver_options.MAPS or (key == "options" and above in driver_options.OWNERS):
+                return _same(item, dict(driver_options.by_name(item)))
+            if key == "plugins":
+                made = {
+                    k: driver_options.of_plugin(v) if isinstance(v, list) else self._inner("", v)
+                    for k, v in item.items()
+                }
+                return _same(item, made)
+        elif isinstance(item, list) and key in driver_options.LISTS:
+            return _unchanged(item, driver_options.of_mount(item))
+        elif isinstance(item, str) and item and key in driver_options.TEXTS:
+            return driver_options.of_engine(key, item)
         return None
 
     def _environment(self, item: Any) -> Any:
@@ -164,7 +182,7 @@ class Redactor:
         """Return the command of a container, a probe or a plugin of a kubeconfig; ours is text like any other."""
         if not isinstance(item, Sequence) or isinstance(item, str | bytes | bytearray):
             return None
-        if above != "exec" and ("event" in owner or not ("image" in owner or "name" in owner)):
+        if above not in _RUN_BY and ("event" in owner or not ("image" in owner or "name" in owner)):
             return None
         variables = owner.get("env")
         ours = isinstance(variables, list) and any(
@@ -209,7 +227,12 @@ class Redactor:
         return text
 
 
-_PLACES = _ENVIRONMENTS | _HELD | {"httpHeaders", "annotations", "command", "args"}
+_PLACES = (
+    _ENVIRONMENTS | _HELD | {"httpHeaders", "annotations", "command", "args", "options", "plugins"}
+    | driver_options.MAPS | driver_options.LISTS | driver_options.TEXTS
+)  # fmt: skip
+_RUN_BY = frozenset({"exec", "trainer", "dataset", "model"})
+"""Keys of objects whose command is a container's, though no name or image stands beside it."""
 
 
 _DEEPEST = 40
@@ -241,6 +264,10 @@ def _is_pair(one: Any) -> bool:
 
 def _same(old: Mapping[Any, Any], new: dict[Any, Any]) -> Mapping[Any, Any]:
     """Return the old mapping where the new one says the same."""
+    return old if old == new else new
+
+
+def _unchanged(old: list[Any], new: list[Any]) -> list[Any]:
     return old if old == new else new
 
 
