@@ -228,7 +228,25 @@ def pytest_report_collectionfinish(
     ]
     if told.reuse is not None:
         lines.append(f"gpucluster: judging the evidence of {told.reuse}, nothing is run")
+        lines += _of_another(told)
     return lines
+
+
+def _of_another(told: settings.Settings) -> list[str]:
+    """Say that evidence is judged by the profile of another cluster, where nobody named one."""
+    from pytest_gpucluster.report import record
+
+    if told.reuse is None or "cluster" in told.sources:
+        return []
+    try:
+        of = str(record.load(told.reuse)["cluster"].get("name") or "")
+    except record.RecordError:
+        return []  # what it is judged as stands above
+    if of in {"", told.cluster}:
+        return []
+    return [
+        f"gpucluster: it is of cluster {of}, and {told.cluster} is the profile in use: --cluster={of} takes its own"
+    ]
 
 
 def _hidden(items: Sequence[pytest.Item]) -> list[str]:

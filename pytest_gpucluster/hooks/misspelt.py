@@ -34,7 +34,7 @@ def variables(env: Iterable[str]) -> Iterator[str]:
     """
     known = {option.env for option in table.OPTIONS if option.env}
     for name in sorted(env):
-        if name not in known and (near := nearest(name, known, LIKE)):
+        if name not in known and (near := nearest(name.upper(), known, LIKE)):
             yield f"gpucluster: environment {name} is no variable of the plugin; did you mean {near!r}?"
 
 
@@ -48,9 +48,10 @@ def check_ini(config: pytest.Config, names: Iterable[str]) -> None:
     for name in names:
         if name in known or _is_declared(config, name):
             continue
-        if name.startswith(PREFIX) or difflib.get_close_matches(name, known, n=1, cutoff=LIKE):
+        low = name.lower()
+        if low.startswith(PREFIX) or difflib.get_close_matches(low, known, n=1, cutoff=LIKE):
             where = config.inipath.name if config.inipath else "-o"
-            raise pytest.UsageError(f"{where}: {name}: unknown setting{did_you_mean(name, known)}")
+            raise pytest.UsageError(f"{where}: {name}: unknown setting{did_you_mean(low, known)}")
 
 
 def _is_declared(config: pytest.Config, name: str) -> bool:

@@ -76,12 +76,16 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_gpucluster.hooks import workers
 
         workers.configure(config)
-    if not state.is_worker(config) and (source := settings.who_names_cluster(config)):
+    if state.is_worker(config):
+        return
+    source = settings.who_names_cluster(config)
+    if source is not None and source.startswith("option") and not config.getoption("collectonly"):
+        _check_cluster(config)
+    named = source or settings.who_names_run(config)
+    if named is not None:
         from pytest_gpucluster.hooks import shipped
 
-        if source.startswith("option") and not config.getoption("collectonly"):
-            _check_cluster(config)
-        shipped.configure(config, source)
+        shipped.configure(config, named, what="a cluster" if source else "a run to judge again")
 
 
 def _check_cluster(config: pytest.Config) -> None:
@@ -105,7 +109,7 @@ def _check_cluster(config: pytest.Config) -> None:
 def _check_ini(config: pytest.Config) -> None:
     """Refuse a setting that is almost one of ours."""
     # Ours begin so; pytest itself only warns of others that nobody knows, or is silent.
-    ours = [name for name in settings.ini_names(config) if "cluster" in name or name.startswith("gpu")]
+    ours = [name for name in settings.ini_names(config) if name[:1] in "gG" or "cluster" in name.lower()]
     if not table.settings_known().issuperset(ours):
         from pytest_gpucluster.hooks import misspelt
 
@@ -118,7 +122,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_report_header
     """
-    told = _almost_ours()
+    told = almost_ours()
     if not settings.is_set(config):
         return told
     try:
@@ -128,9 +132,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         return told
 
 
-def _almost_ours() -> list[str]:
+def almost_ours() -> list[str]:
     """Return a line for each variable that is almost one of ours."""
-    unknown = [name for name in os.environ if name.startswith("GPUCLUSTER_")]
+    unknown = [name for name in os.environ if name[:3].upper() == "GPU"]
     if not unknown:
         return []
     from pytest_gpucluster.hooks import misspelt

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.hooks import settings, state
+from pytest_gpucluster.hooks import options, settings, state
 from pytest_gpucluster.requirement import Verdict
 
 OWN: Mapping[str, tuple[str, str, tuple[str, Mapping[str, bool]]]] = {
@@ -19,6 +19,11 @@ OWN: Mapping[str, tuple[str, str, tuple[str, Mapping[str, bool]]]] = {
 _UNDECIDED = frozenset({Verdict.ENVIRONMENT, Verdict.INCONCLUSIVE})
 _TOLD = ("environment", "inconclusive", "waived")
 WAIVED = ("waived", "w", ("WAIVED", {"yellow": True, "bold": True}))
+_ENDED = frozenset({pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED})
+_ASKING = frozenset(
+    {f"--gpucluster-{name}" for name in ("plan", "defect", "keep", "reuse", "gate", "policy")}
+)
+"""Options that ask for something; whoever gives them waits for an answer, whatever other tests were run."""
 FLAKY = ("flaky", "f", ("FLAKY", {"yellow": True, "bold": True}))
 
 
@@ -140,11 +145,15 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary
     """
-    del exitstatus
     problem = config.stash.get(state.PROBLEM, None)
     if problem is not None:
         terminalreporter.write_line(f"ERROR: {problem}", red=True)
     run = config.stash.get(state.RUN, None)
+    if config.get_verbosity() < 0 and not state.is_worker(config):
+        for line in options.almost_ours():  # the head of a quiet run is not printed
+            terminalreporter.write_line(line, yellow=True)
+    if run is None and exitstatus in _ENDED:
+        _print_unused(terminalreporter, exitstatus, config)
     if run is not None and settings.wants_plan(config):
         from pytest_gpucluster.hooks import plan
 
@@ -159,6 +168,20 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     _print_left_out(terminalreporter, config)
     _print_not_applicable(terminalreporter)
     _print_end(terminalreporter, config)
+
+
+def _print_unused(terminal: Any, exitstatus: int, config: pytest.Config) -> None:
+    """Say that options had nothing to act on: no requirement was collected."""
+    if state.selection_of(config).total or config.pluginmanager.hasplugin("dsession"):
+        return
+    given = settings.on_command_line(config)
+    nothing = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
+    if (nothing and given) or _ASKING.intersection(given):
+        terminal.write_line(
+            f"gpucluster: no requirement was collected, so {', '.join(given)} had nothing to act on: name a cluster "
+            "(--cluster=NAME) and no path, or a path with requirements",
+            yellow=True,
+        )
 
 
 def _print_texts(terminal: Any, category: str) -> None:

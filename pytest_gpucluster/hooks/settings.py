@@ -159,6 +159,17 @@ def who_names_cluster(config: pytest.Config) -> str | None:
     return None if config.getoption("help") or config.getoption("version") else source
 
 
+def who_names_run(config: pytest.Config) -> str | None:
+    """Return who names a run whose evidence is judged again, None where nobody does."""
+    source = _resolve(config, next(option for option in OPTIONS if option.name == "reuse"), os.environ)[1]
+    return None if config.getoption("help") or config.getoption("version") else source
+
+
+def on_command_line(config: pytest.Config) -> list[str]:
+    """Return the options of ours that the command line gives, as it calls them."""
+    return [_said(config, option) for option in OPTIONS if _given(config, option) is not None]
+
+
 def is_set(config: pytest.Config) -> bool:
     """Report whether anybody set an option, without reading any value."""
     return any(

@@ -17,12 +17,13 @@ PACKAGE = "pytest_gpucluster.suites"
 """Name of the suites, in a checkout too (`plain.checkout`)."""
 
 
-def configure(config: pytest.Config, source: str) -> None:
+def configure(config: pytest.Config, source: str, *, what: str = "a cluster") -> None:
     """Add the suites to what the run collects, unless it was told a path or to leave them out.
 
     Args:
         config: pytest's configuration.
-        source: who named the cluster.
+        source: who named the cluster, or the run that is judged again.
+        what: which of them.
 
     Raises:
         pytest.UsageError: an installation without the suites, or a project that hides them.
@@ -35,7 +36,7 @@ def configure(config: pytest.Config, source: str) -> None:
     if any(folder.is_relative_to(Path(path).resolve()) for path in own):
         # In the checkout itself: already there.
         return
-    _add(config, own, folder, beside=beside)
+    _add(config, own, folder, beside=beside, what=what)
 
 
 def configure_worker(config: pytest.Config, args: Sequence[str]) -> None:
@@ -43,29 +44,32 @@ def configure_worker(config: pytest.Config, args: Sequence[str]) -> None:
     _add(config, args[:-1], _folder(config), beside=len(args) > 1)
 
 
-def _add(config: pytest.Config, own: Sequence[str], folder: Path, *, beside: bool) -> None:
+def _add(
+    config: pytest.Config, own: Sequence[str], folder: Path, *, beside: bool, what: str = "a cluster"
+) -> None:
     config.args = [*own, PACKAGE]
-    config.pluginmanager.register(Shipped(config, folder, beside=beside), state.SUITES)
+    config.pluginmanager.register(Shipped(config, folder, beside=beside, what=what), state.SUITES)
 
 
 class Shipped:
     """Tells of the added suites, and collects them although the project around them has habits of its own."""
 
-    def __init__(self, config: pytest.Config, folder: Path, *, beside: bool) -> None:
-        """Take the folder of the suites, and whether the project's own tests are collected too."""
+    def __init__(self, config: pytest.Config, folder: Path, *, beside: bool, what: str) -> None:
+        """Take the folder of the suites, whether the project's own tests are collected too, and what is named."""
         self._folder = folder
+        self._what = what
         self._beside = beside
         self._patterns = config.getini("python_files")
 
     def pytest_report_header(self) -> str:
         """Say what was added and how to leave it out."""
-        what = (
+        run = (
             "the shipped suites are run beside testpaths"
             if self._beside
             else "the shipped suites are run, but no test of the present folder"
         )
         return (
-            f"gpucluster: a cluster but no path is named, so {what} "
+            f"gpucluster: {self._what} but no path is named, so {run} "
             f"(to leave the suites out, name a path such as '.', or set {table.SUITES} = false)"
         )
 

@@ -308,3 +308,53 @@ def test_a_variable_that_is_almost_ours_is_told_in_the_head_of_any_run(project, 
         ["*GPUCLUSTER_CLUSTR is no variable of the plugin; did you mean 'GPUCLUSTER_CLUSTER'?"]
     )
     assert "BUDGETS" not in result.stdout.str()
+
+
+@pytest.mark.parametrize(
+    "name", ["GPUCLUSTER_CLUSTR", "GPU_CLUSTER_CLUSTER", "gpucluster_cluster", "GPUCLUSTER_GATEE"]
+)
+@pytest.mark.parametrize("quiet", [[], ["-q"], ["-qq"]], ids=["", "q", "qq"])
+def test_a_variable_that_is_almost_ours_is_told_in_a_quiet_run_too(project, monkeypatch, name, quiet):
+    """Whatever it begins with, and whether pytest prints its head or not; once."""
+    monkeypatch.setenv(name, "1")
+    project.write(test_own="def test_own(): pass\n")
+    result = project.run(*quiet)
+    assert result.ret == 0
+    assert result.stdout.str().count(f"{name} is no variable of the plugin; did you mean 'GPUCLUSTER_") == 1
+
+
+@pytest.mark.parametrize(
+    "key", ["gpucluster_gatee", "GPUCLUSTER_GATE", "gclster_report_dir", "gpu-cluster-gate"]
+)
+def test_a_setting_that_is_almost_ours_is_refused_in_a_quiet_run_too(project, key):
+    """In capitals, or with its beginning misspelt."""
+    project.write(test_own="def test_own(): pass\n")
+    path = project.pytester.path / "pytest.toml"
+    path.write_text(f"[pytest]\ngpucluster_suites = false\n{key} = true\n", encoding="utf-8")
+    result = project.run("-q")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: pytest.toml: {key}: unknown setting; did you mean 'gpucluster_*"])
+
+
+UNUSED = (
+    "gpucluster: no requirement was collected, so {} had nothing to act on: name a cluster (--cluster=NAME)*"
+)
+
+
+@pytest.mark.parametrize(
+    "given", ["--gpucluster-plan", "--gpucluster-gate", "--gpucluster-keep", "--gpucluster-policy=weekly",
+              "--gpucluster-defect=x", "--gpucluster-set=budgets.bind=3", "--gpucluster-max-nodes=2"]
+)  # fmt: skip
+@pytest.mark.parametrize("quiet", [[], ["-q"]], ids=["", "q"])
+def test_an_option_that_found_nothing_to_act_on_says_so(project, given, quiet):
+    """Without a cluster and a requirement nothing is collected, and pytest alone would leave it at that."""
+    result = project.run(given, *quiet)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines([UNUSED.format(given.partition("=")[0])])
+
+
+def test_tests_of_others_are_not_told_of_settings_that_change_nothing(project):
+    """Some stand in `addopts`; whoever asks for a gate waits for its answer."""
+    project.write(test_own="def test_own(): pass\n")
+    assert "nothing to act on" not in project.run("--gpucluster-report-dir=x").stdout.str()
+    project.run("--gpucluster-gate").stdout.fnmatch_lines([UNUSED.format("--gpucluster-gate")])

@@ -292,3 +292,21 @@ def test_settings_of_others_are_theirs(here):
     assert collected(here) == ["test_own"]
     path.write_text('[pytest]\ngpu_clusters = "x"\n', encoding="utf-8")
     here.run().assert_outcomes(passed=1, warnings=1)
+
+
+@pytest.mark.parametrize("named", ["option", "ini", "variable"])
+def test_a_run_that_is_judged_again_names_the_suites_as_a_cluster_does(here, monkeypatch, named):
+    """Its evidence is of their rows; a variable leaves out what a project with tests was not meant for."""
+    (here.pytester.path / "old" / "evidence").mkdir(parents=True)
+    args = ["--collect-only"]
+    if named == "option":
+        args.append("--gpucluster-reuse=old")
+    elif named == "ini":
+        ini(here, 'gpucluster_reuse = "old"')
+    else:
+        monkeypatch.setenv("GPUCLUSTER_REUSE", "old")
+    result = here.run(*args)
+    result.stdout.fnmatch_lines(
+        ["gpucluster: a run to judge again but no path is named, so the shipped suites are run*"]
+    )
+    assert "Rows test_gang.py" in result.stdout.str()
