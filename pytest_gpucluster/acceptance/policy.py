@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -27,7 +28,7 @@ ALL, ANY = "all", "any"
 
 
 class PolicyError(Exception):
-    """A policy that cannot be used; the text is one line: where, what, allowed values, nearest match."""
+    """A policy that cannot be used; the text is a line for each mistake: where, what, allowed values, nearest match."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,25 +131,26 @@ def _read(text: str, name: str, source: str) -> Policy:
 
 
 class _Reader:
-    """Checks one document; each error names the line."""
+    """Checks one document, whole: each mistake is a line with its place, and the rest is read all the same."""
 
     def __init__(self, where: str, lines: Mapping[str, int]) -> None:
         self._where = where
         self._lines = lines
+        self._mistakes: list[tuple[int, str]] = []
 
     def policy(self, data: Mapping[str, Any], name: str, source: str) -> Policy:
         self._keys(data, "", _KEYS, required=("age", "stages"))
-        stages = tuple(
-            self._stage(item, f"stages.{number}")
-            for number, item in enumerate(self._list(data["stages"], "stages"))
-        )
-        if not stages:
-            raise self._error("stages", "must not be empty: a gate that asks for nothing would always open")
-        self._named_twice([stage.name for stage in stages])
-        return Policy(
+        listed = self._list(data.get("stages"), "stages")
+        stages = tuple(self._stage(item, f"stages.{number}") for number, item in enumerate(listed))
+        if data.get("stages") == []:
+            self._mistake("stages", "must not be empty: a gate that asks for nothing would always open")
+        elif "stages" in data and data["stages"] is None:
+            self._mistake("stages", "must be a list")
+        self._named_twice([stage.name for stage in stages if stage.name])
+        found = Policy(
             name,
             self._text(data.get("summary", ""), "summary", empty=True),
-            self._age(data["age"]),
+            self._age(data["age"]) if "age" in data else timedelta(),
             self._one_of(data.get("nodes", ALL), "nodes", (ALL, ANY)),
             self._one_of(data.get("waivers", REFUSED), "waivers", (ACCEPTED, REFUSED)),
             stages,
@@ -156,19 +158,23 @@ class _Reader:
             self._reasons(data.get("left_out"), "left_out", areas=False),
             source,
         )
+        if self._mistakes:
+            raise PolicyError("\n".join(text for _, text in sorted(self._mistakes, key=lambda each: each[0])))
+        return found
 
     def _stage(self, data: Any, path: str) -> Stage:
         if not isinstance(data, Mapping):
-            raise self._error(path, f"must be a mapping with the keys {', '.join(_STAGE_KEYS)}", data)
+            self._mistake(path, f"must be a mapping with the keys {', '.join(_STAGE_KEYS)}", data)
+            return Stage("")
         self._keys(data, path, _STAGE_KEYS, required=("name",))
         stage = Stage(
-            self._text(data["name"], f"{path}.name"),
+            self._text(data["name"], f"{path}.name") if "name" in data else "",
             self._areas(data.get("areas"), f"{path}.areas"),
             self._areas(data.get("if_declared"), f"{path}.if_declared"),
             tuple(self._row(word, f"{path}.rows") for word in self._list(data.get("rows"), f"{path}.rows")),
         )
-        if not (stage.areas or stage.if_declared or stage.rows):
-            raise self._error(path, "asks for nothing: name areas, if_declared or rows")
+        if not any(data.get(key) for key in _STAGE_KEYS[1:]):
+            self._mistake(path, "asks for nothing: name areas, if_declared or rows")
         return stage
 
     def _areas(self, value: Any, path: str) -> tuple[str, ...]:
@@ -177,79 +183,86 @@ class _Reader:
     def _keys(
         self, data: Mapping[str, Any], path: str, allowed: Iterable[str], *, required: Iterable[str]
     ) -> None:
-        for key in data:
-            if key not in allowed:
-                inner = f"{path}.{key}" if path else str(key)
-                raise self._error(inner, f"unknown key{names.did_you_mean(str(key), list(allowed))}")
+        unknown = [str(key) for key in data if key not in allowed]
+        for key in unknown:
+            inner = f"{path}.{key}" if path else key
+            self._mistake(inner, f"unknown key{names.did_you_mean(key, list(allowed))}")
         for key in required:
-            if key not in data:
-                raise self._error(path, f"the key {key!r} is missing")
+            # One that is misspelt is not missing too.
+            if key not in data and key not in {names.nearest(word, list(allowed)) for word in unknown}:
+                self._mistake(path, f"the key {key!r} is missing")
 
     def _list(self, value: Any, path: str) -> list[Any]:
         if value is None:
             return []
         if not isinstance(value, list):
-            raise self._error(path, "must be a list", value)
+            self._mistake(path, "must be a list", value)
+            return []
         return value
 
     def _text(self, value: Any, path: str, *, empty: bool = False) -> str:
-        if not isinstance(value, str) or not (value.strip() or empty):
-            raise self._error(
-                path, "must be a text" if not isinstance(value, str) else "must not be empty", value
-            )
+        if not isinstance(value, str):
+            self._mistake(path, "must be a text", value)
+            return ""
+        if not (value.strip() or empty):
+            self._mistake(path, "must not be empty", value)
         return " ".join(value.split())
 
     def _one_of(self, value: Any, path: str, allowed: Iterable[str], what: str = "value") -> str:
         known = list(allowed)
-        if not isinstance(value, str) or value not in known:
-            hint = names.did_you_mean(str(value), known)
-            raise self._error(path, f"unknown {what}{hint}", value)
-        return value
+        if isinstance(value, str) and value in known:
+            return value
+        self._mistake(path, f"unknown {what}{names.did_you_mean(str(value), known)}", value)
+        return known[0]
 
     def _row(self, value: Any, path: str) -> str:
         text = self._text(value, path)
-        if is_site(text) or catalogue.row(text) is not None:
+        if not text or is_site(text) or catalogue.row(text) is not None:
             return text
         known = [row.id for row in catalogue.rows()]
         near = names.nearest(text, known)
         hint = (
             f"; did you mean {near}?" if near else f"; ids look like {known[0]}, or {SITE}-001 for your own"
         )
-        raise self._error(path, f"unknown requirement{hint}", value)
+        self._mistake(path, f"unknown requirement{hint}", value)
+        return text
 
     def _age(self, value: Any) -> timedelta:
         found = _AGE.fullmatch(value.strip()) if isinstance(value, str) else None
         seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
         if not 0 < seconds <= timedelta(days=3650).total_seconds():
-            raise self._error("age", "must be a time such as 14d, 36h or 90m", value)
+            self._mistake("age", "must be a time such as 14d, 36h or 90m", value)
+            return timedelta()
         return timedelta(seconds=seconds)
 
     def _reasons(self, value: Any, path: str, *, areas: bool) -> dict[str, str]:
         if value is None:
             return {}
         if not isinstance(value, Mapping):
-            raise self._error(path, "must be a mapping of ids to reasons", value)
+            self._mistake(path, "must be a mapping of ids to reasons", value)
+            return {}
         found: dict[str, str] = {}
         for key, reason in value.items():
             inner = f"{path}.{key}"
             known = str(key) if areas and key in AREA_NAMES else self._row(key, inner)
             if not isinstance(reason, str) or not reason.strip():
-                raise self._error(inner, "needs a reason", reason)
+                self._mistake(inner, "needs a reason", reason)
+                continue
             found[known] = " ".join(reason.split())
         return found
 
     def _named_twice(self, stages: Iterable[str]) -> None:
-        known: set[str] = set()
-        for name in stages:
-            if name in known:
-                raise self._error("stages", f"two stages are called {name!r}")
-            known.add(name)
+        counted = Counter(stages)
+        for name in (name for name, count in counted.items() if count > 1):
+            self._mistake("stages", f"two stages are called {name!r}")
 
-    def _error(self, path: str, problem: str, value: Any = None) -> PolicyError:
+    def _mistake(self, path: str, problem: str, value: Any = None) -> None:
         line = self._line(path)
         place = f"{self._where}{f':{line}' if line else ''}"
         given = f" = {value!r}" if isinstance(value, str | int | float | bool) else ""
-        return PolicyError(" ".join(f"{place}: {path}{given}: {problem}".replace(": : ", ": ").split()))
+        text = " ".join(f"{place}: {path}{given}: {problem}".replace(": : ", ": ").split())
+        if (line or 0, text) not in self._mistakes:
+            self._mistakes.append((line or 0, text))
 
     def _line(self, path: str) -> int | None:
         parts = path.split(".")
