@@ -66,6 +66,19 @@ def test_a_log_of_one_node_says_which_option_is_missing(
     assert ("pass --nodes 1" in out) is hinted
 
 
+def test_another_number_of_nodes_than_the_log_has_is_what_was_asked(call: Call) -> None:
+    """Two pods may share the machine that was given: the first advice is to say so."""
+    status, out, _ = call("judge", "nccl", *logs.TWO_PODS, "--ranks", 4, "--nodes", 1)
+    assert status == 1
+    assert "asked: undecided which job is meant: 1 node was given and 2 are in the log" in out
+    assert "why\n  ? 1 node was given, but the log shows 2 nodes" in out
+    assert (
+        out.split("what to do")[1]
+        .split("fix: ")[1]
+        .startswith("give the machines of the pods with --pod-node")
+    )
+
+
 def test_json(call: Call) -> None:
     """Facts, connections and advice as data."""
     status, out, _ = call("judge", "nccl", *logs.TWO_PODS, "--ranks", 4, "--nodes", 2, "--json")

@@ -12,6 +12,7 @@ from pytest_gpucluster.plain import plurals
 
 def gaps(facts: Facts) -> Iterator[Reason]:
     """Return what was not seen, or cannot be understood."""
+    yield from contradiction(facts)
     yield from _connections(facts)
     yield from _world(facts)
     yield from failing.not_good(facts)
@@ -79,23 +80,33 @@ def _not_covered(facts: Facts, ranks: int, nodes: int) -> Iterator[Reason]:
             "one node was given: network traffic within it crosses no wire between nodes",
             (advice.SPREAD,),
         )
-    yield from _other_nodes(facts, nodes, len(seen))
     if facts.sub_worlds and facts.nranks != ranks:
         yield unseen(
             f"only split communicators are seen, with at most {facts.nranks} ranks", (advice.ALL_RANKS,)
         )
 
 
-def _other_nodes(facts: Facts, nodes: int, seen: int) -> Iterator[Reason]:
-    """Return that the log tells of another number of nodes: hosts for NCCL, which pods of one machine are as well."""
-    if facts.given.pod_nodes or facts.mnnvl:
-        return
-    said = facts.nnodes if facts.nnodes is not None and facts.nranks == facts.given.ranks else None
-    if said is None and seen <= nodes:
-        return
-    count = said if said is not None else seen
-    if count != nodes:
-        yield unseen(f"the log shows {count} nodes, but {nodes} are expected", (advice.NODES,))
+def other_nodes(facts: Facts) -> int | None:
+    """Return the number of nodes that the log shows where it is another than the one that was given, None otherwise.
+
+    Nodes are hosts for NCCL, and pods of one machine are several; where the machines of pods are given, they count.
+    """
+    given = facts.given
+    if given.nodes is None or given.pod_nodes or facts.mnnvl:
+        return None
+    certain = facts.nnodes is not None and (facts.nranks == given.ranks or facts.nnodes > given.nodes)
+    if certain:
+        return None if facts.nnodes == given.nodes else facts.nnodes
+    seen = len(set(facts.net_hosts))
+    return seen if seen > given.nodes else None
+
+
+def contradiction(facts: Facts) -> Iterator[Reason]:
+    """Return that the log shows another number of nodes than was given: what follows stands on one of the two."""
+    count = other_nodes(facts)
+    if count is not None:
+        given = plurals.count(facts.given.nodes or 0, "node was", "nodes were")
+        yield unseen(f"{given} given, but the log shows {plurals.count(count, 'node')}", (advice.NODES,))
 
 
 def why_no_connection(facts: Facts) -> str:

@@ -13,6 +13,7 @@ from pytest_gpucluster.measure.nccl.advice import Advice
 from pytest_gpucluster.measure.nccl.facts import Facts
 from pytest_gpucluster.measure.nccl.reasons import Reason, few, listed, wrong
 from pytest_gpucluster.measure.nccl.reasons import networks as named
+from pytest_gpucluster.plain import plurals
 
 PASS = "pass"  # noqa: S105 - a verdict, no secret
 FAIL = "fail"
@@ -36,7 +37,7 @@ def decide(facts: Facts) -> Decision:
     """Decide whether RDMA with GPUDirect RDMA is used on all ranks over all nodes."""
     violations = tuple(_violations(facts))
     if violations:
-        return Decision(FAIL, violations)
+        return Decision(FAIL, (*gaps.contradiction(facts), *violations))
     found = tuple(gaps.gaps(facts))
     return Decision(INCONCLUSIVE if found else PASS, found)
 
@@ -64,6 +65,10 @@ def doubts(facts: Facts) -> Iterator[Reason]:
 
 def question(facts: Facts) -> str:
     """Return what is decided: what goes between nodes, or, where there is one, what is used inside it."""
+    other = gaps.other_nodes(facts)
+    if other is not None:
+        told = f"{plurals.count(facts.given.nodes or 0, 'node was', 'nodes were')} given and {other} are in the log"
+        return f"undecided which job is meant: {told}; until they agree, nothing below is a pass"
     if not facts.alone:
         return "RDMA with GPUDirect RDMA on all ranks over all nodes"
     return "direct connections inside the one node; between nodes: not applicable, there is no traffic between nodes"
@@ -120,7 +125,7 @@ def _violations(facts: Facts) -> Iterator[Reason]:
 def _over_tcp(facts: Facts) -> Iterator[Reason]:
     if facts.alone:
         return
-    why = advice.of_fallback(facts)
+    why = _for_several_nodes(facts, advice.of_fallback(facts))
     fallen = facts.ranks_on(networks.TCP)
     names = sorted({p.name for p in facts.paths if p.carrier == networks.TCP})
     if fallen:
@@ -144,6 +149,13 @@ def _over_tcp(facts: Facts) -> Iterator[Reason]:
         yield wrong(text, (advice.GPUDIRECT_TCP,))
 
 
+def _for_several_nodes(facts: Facts, why: tuple[Advice, ...]) -> tuple[Advice, ...]:
+    """Return advice about what goes between nodes; where one node was given, why a network is used at all."""
+    if facts.given.nodes != 1:
+        return why
+    return () if gaps.other_nodes(facts) is not None else (advice.NO_P2P,)
+
+
 def _without_gdr(facts: Facts) -> Iterator[Reason]:
     ranks = facts.no_gdr_ranks
     if ranks:
@@ -151,14 +163,17 @@ def _without_gdr(facts: Facts) -> Iterator[Reason]:
             {p.way for p in facts.paths if p.carrier and p.carrier != networks.TCP and not p.gdr and p.way}
         )
         text = f"without GPUDirect RDMA ({' and '.join(directions) or 'no direction given'}): {listed(ranks, facts)}"
-        yield wrong(text, advice.of_no_gdr(facts))
+        yield wrong(text, _for_several_nodes(facts, advice.of_no_gdr(facts)))
     elif (
         facts.gdr == "none"
         and not facts.paths
         and {able for _, able, _ in facts.seen.adapters_gdr} == {False}
     ):
         hcas = sorted({hca for _, _, hca in facts.seen.adapters_gdr})
-        yield wrong(f"GPUDirect RDMA is disabled for every adapter: {few(hcas)}", advice.of_no_gdr(facts))
+        yield wrong(
+            f"GPUDirect RDMA is disabled for every adapter: {few(hcas)}",
+            _for_several_nodes(facts, advice.of_no_gdr(facts)),
+        )
 
 
 def _wrong_world(facts: Facts) -> Iterator[Reason]:

@@ -359,6 +359,33 @@ def test_nodes_of_the_log_and_nodes_that_were_told():
         assert any("nodes" in reason.text for reason in decision.reasons)
 
 
+FALLEN = [
+    (good("NET/Socket/0"), 2), (good("NET/IB/0"), 2), (good("NET/FasTrak/0"), 2), (good(hosts=("a", "b", "c", "d")), 4)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "count"), FALLEN, ids=["sockets", "no GPUDirect", "GPUDirect-TCP", "good"])
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_one_node_that_was_given_and_several_in_the_log_is_said_first(lines, count, ranks):
+    """Nobody knows which of the two is true, so nothing is advised about what goes between nodes; never a pass."""
+    found = logs.facts("\n".join(lines) + "\n", ranks=ranks, nodes=1)
+    decision = verdict.decide(found)
+    assert decision.verdict != "pass"
+    assert decision.reasons[0].text == f"1 node was given, but the log shows {count} nodes"
+    assert "pods share a machine" in decision.advice[0].cause
+    assert f"1 node was given and {count} are in the log" in verdict.question(found)
+    said = " ".join(f"{one.cause} {one.fix}" for one in decision.advice)
+    assert not [word for word in ("NCCL_NET to", "peermem", "PCIe switch", "/dev/infiniband") if word in said]
+
+
+def test_a_network_within_the_one_node_that_was_given_is_asked_why():
+    """Its ranks could reach each other directly; adapters have no part in it."""
+    lines = [line.replace("] via", "] [send] via") for line in one_node("NET/Socket/0")]
+    said = " ".join(one.cause for one in decide(lines, nodes=1).advice)
+    assert "P2P is switched off" in said
+    assert "next network" not in said
+
+
 def test_one_node():
     """Nothing goes between nodes: what is used inside decides, and a choice of sockets is no fallback."""
     chosen = logs.record("Using network Socket", host="w")
