@@ -32,12 +32,35 @@ _OBJECT = re.compile(
 )
 """What stands before the name of an object: `-n c-secret`, `pod/get-token`; a colon after it begins a sentence."""
 _PROSE_WORDS = """
-a an and any are as at cannot could does each expected expired failed for from had has have in incorrect invalid is it
-may mismatch missing must no none not of on or rejected required revoked should the there this to unable unauthorized
-unexpected unknown unsupported was were when will with wrong
+a accepted an and any are as at cannot could denied disabled does each enabled expected expired failed for from had
+has have in incorrect invalid is it may mismatch missing must no none not of ok on or refused rejected required
+revoked should the there this to unable unauthorized unexpected unknown unsupported valid was were when will with
+wrong
 """
 _PROSE = frozenset(_PROSE_WORDS.split())
 """Words that begin what a sentence says after a colon, and are nobody's secret."""
+_STATE_WORDS = """
+Pending Running Succeeded Failed Unknown Completed Completing Complete Error Evicted Terminating Terminated Waiting
+Ready NotReady Unschedulable Inqueue Restarting Aborted Aborting Suspended Admitted Preempted DeadlineExceeded
+ContainerCreating PodInitializing ContainerCannotRun StartError OOMKilled CrashLoopBackOff ImagePullBackOff
+ErrImagePull ErrImageNeverPull InvalidImageName ImageInspectError RegistryUnavailable CreateContainerError
+CreateContainerConfigError RunContainerError PostStartHookError PreStopHookError ContainerStatusUnknown NodeLost
+NodeAffinity NodeShutdown Shutdown TerminationByKubelet TopologyAffinityError UnexpectedAdmissionError OutOfcpu
+OutOfmemory OutOfpods FailedMount FailedScheduling FailedCreate BackOff Unhealthy Killing Pulled Pulling Created
+Started Scheduled
+"""
+_STATES = frozenset(_STATE_WORDS.split())
+"""What Kubernetes says of a pod, whatever the pod is called: `secret-0: Error`."""
+_ORDINAL = re.compile(r"(?:[a-z0-9]+-)+\d{1,5}")
+"""The name of a pod of a set or a gang; a number behind it counts something of it."""
+_COUNTED = re.compile(r"(?:[a-z0-9]+[ _-])*tokens?(?:[ _-]id)?", re.IGNORECASE)
+_OF_MODELS = re.compile(
+    r"(?:eos|bos|pad|unk|mask|sep|cls|stop|special|image|next|last|first|max|num|new|start|end|begin)[_-]tokens?",
+    re.IGNORECASE,
+)
+_FEW = re.compile(r"-?\d{1,5}(?:\.\d{1,6})?[.;]?")
+_MANY = re.compile(r"-?\d{1,9}[.;]?")
+"""Numbers of tokens, and ids of tokens of a model; six digits behind `token` alone may be a passcode."""
 _WORD = re.compile(r"[A-Za-z]+[.,;:]?")
 _SENTENCE = re.compile(r"\s+[A-Za-z(\"']")
 _DASHED = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
@@ -181,16 +204,27 @@ def _is_said(match: re.Match[str]) -> bool:
     """Report whether what follows a name and a colon is prose about it: `vcjob/hang -n c-secret: in trouble`."""
     if match["value"].startswith("<") and withheld.MARK.match(match.string, match.start("value")):
         return True
+    if _is_counted(match["name"], match["value"]):
+        return True
     if not match["sep"].endswith(": ") or match["sep"].startswith(('"', "'", "\\")):
         return match["name"] == "PWD" and match["value"].startswith("/")
     value = match["value"].lower()
     if match["name"].islower() and match.string[: match.start()].endswith("/"):
+        return True
+    if match["value"].rstrip(".,;:") in _STATES:
         return True
     if value.rstrip(".,;:") in _PROSE or _OBJECT.search(match.string[: match.start()]) is not None:
         return True
     goes_on = _WORD.fullmatch(match["value"]) and _SENTENCE.match(match.string, match.end())
     before = match.string[: match.start()].rstrip(" ")[-1:]
     return bool(goes_on) and (before.isalpha() or _DASHED.fullmatch(match["name"]) is not None)
+
+
+def _is_counted(name: str, value: str) -> bool:
+    """Report whether a number is one of tokens of text, or counts something of a pod."""
+    if _FEW.fullmatch(value):
+        return _COUNTED.fullmatch(name) is not None or _ORDINAL.fullmatch(name) is not None
+    return _MANY.fullmatch(value) is not None and _OF_MODELS.fullmatch(name) is not None
 
 
 # -- what goes over several lines ------------------------------------------------------------------------------------

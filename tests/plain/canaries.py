@@ -209,6 +209,10 @@ NAMED = [
     _of("token after an arrow", f"token -> {WORD}", WORD),
     _of("JSON", json.dumps({"rank": 0, "api_key": WORD, "sum": 6.0}), WORD),
     _of("JSON in a line", f"config {json.dumps({'clientSecret': WORD})}", WORD),
+    _of("passcode of digits", "token: 493817", "493817"),
+    _of("password of digits", "password: 4938", "4938"),
+    _of("password of a state in small letters", "DB_PASSWORD=pending", "pending"),
+    _of("key of digits", "api_key=77", "77"),
     _of("leaf of a profile", f"--gpucluster-set=fabric.env.HF_HOME={WORD}", WORD),
 ]
 
@@ -249,5 +253,24 @@ KEPT = [
     "2026-11-30T13:33:37.123456Z E1130 reflector.go:205] failed",
     "FailedCreatePodSandBoxWithTimeoutExceeded",
     "98 pass, 2 fail; pass: 98",
+    *(
+        f"{pod}: {state}"
+        for pod in ("secret-0", "pod my-token-1", "secret", "ml/credential-0", "c-password-0")
+        for state in (
+            "Error",
+            "CrashLoopBackOff",
+            "ContainerCreating",
+            "Pending",
+            "OOMKilled (exit code 137)",
+            "Failed, 2 left",
+        )
+    ),
+    "token: 17",
+    "last token: 17 of 4096",
+    "loss 3.1 token: 99 step: 4",
+    "token=17 tokens=4096",
+    "eos_token: 128009 pad_token=0 next_token: 50256",
+    "secret-0: 2 restarts",
+    "auth: ok",
 ]
 """What only resembles a secret."""
