@@ -159,4 +159,4 @@ def _causes(ground: Ground, strays: list[Path]) -> list[Cause]:
         found.append(advice.FORCED_SOCKET)
     if any(networks.is_libfabric(path.name) and path.carrier == networks.TCP for path in strays):
         found.append(advice.LIBFABRIC_TCP)
-    return [cause(one) for one in (*found, advice.NO_DEVICE, advice.FORCE)]
+    return [cause(one) for one in (*found, advice.no_device(ground.facts), advice.FORCE)]

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_gpucluster.measure.nccl import networks
+
 if TYPE_CHECKING:
     from pytest_gpucluster.measure.nccl.facts import Facts
 
@@ -25,6 +27,11 @@ NO_DEVICE = Advice(
     "the pod has no InfiniBand or RoCE device that it can open, so NCCL silently uses sockets",
     "request the device in the pod (rdma/..., nvidia.com/..., or the claim of its DRA class), allow IPC_LOCK, "
     "and check "
+    "with ibv_devinfo inside the pod that a port is ACTIVE",
+)
+NO_AMD_DEVICE = Advice(
+    NO_DEVICE.cause,
+    "request the device in the pod (rdma/..., amd.com/nic, or the claim of its DRA class), allow IPC_LOCK, and check "
     "with ibv_devinfo inside the pod that a port is ACTIVE",
 )
 NO_VERBS = Advice(
@@ -68,6 +75,17 @@ PEERMEM = Advice(
     "load nvidia-peermem on the host (or open kernel modules with DMA-BUF, kernel 5.12+), restart the pod, "
     "and compare "
     "with `GPU Direct RDMA Enabled for HCA` under NCCL_DEBUG_SUBSYS=INIT,NET",
+)
+EFA_GDR = Advice(
+    "the EFA plugin did not reach the GPU's memory: some instance types have no GPUDirect RDMA, and where there is one "
+    "the EFA driver needs DMA-BUF, or its own peer memory module",
+    "look at the instance type; inside the pod `fi_info -p efa -c FI_HMEM` shows whether GPU memory can be registered; "
+    "use one release of EFA installer, libfabric and aws-ofi-nccl on node and in image",
+)
+OFI_GDR = Advice(
+    "the provider of libfabric was not given the GPU's memory (FI_HMEM), so each transfer goes through host memory",
+    "inside the pod `fi_info -c FI_HMEM` lists the providers that can; use a libfabric that was built with the GPU's "
+    "runtime, and the driver module of that network",
 )
 DISTANCE = Advice(
     "GPU and adapter are farther apart than NCCL_NET_GDR_LEVEL allows",
@@ -212,7 +230,7 @@ def of_fallback(facts: "Facts") -> tuple[Advice, ...]:
     if any(name.lower().startswith(("tcp", "sockets")) for name in facts.providers):
         found.append(LIBFABRIC_TCP)
     if {"no_ib_device", "ib_open_failed"} & set(facts.errors) and DISABLED not in found:
-        found.append(NO_DEVICE)
+        found.append(no_device(facts))
         if "NCCL_IB_HCA" in facts.settings:
             found.append(HCA_FILTER)
     return (*found, FORCE)
@@ -230,12 +248,34 @@ def of_no_gdr(facts: "Facts") -> tuple[Advice, ...]:
     if facts.gdr != "recv_only" and facts.seen.rocm:
         found = [*of_rccl_gdr(facts), *found]
     elif facts.gdr != "recv_only":
-        able = {one for _, one, _ in facts.seen.adapters_gdr}
-        if able != {True}:
-            found.append(PEERMEM if False in able else PEERMEM_MAYBE)
+        found += of_libfabric(facts) or of_adapters(facts)
         if DISTANCE not in found:
             found.append(DISTANCE)
     return tuple(dict.fromkeys(found))
+
+
+def no_device(facts: "Facts") -> Advice:
+    """Return what to do for a pod that has no device, in the words of its GPUs' vendor."""
+    return NO_AMD_DEVICE if facts.seen.rocm else NO_DEVICE
+
+
+def of_libfabric(facts: "Facts") -> list[Advice]:
+    """Return why libfabric does without GPUDirect RDMA; nothing where it is another network that does."""
+    without = {
+        path.name for path in facts.paths if path.carrier and path.carrier != networks.TCP and not path.gdr
+    }
+    names = without or set(facts.selected)
+    if not names or not all(networks.is_libfabric(name) for name in names):
+        return []
+    return [EFA_GDR if any(one.lower().startswith("efa") for one in facts.providers) else OFI_GDR]
+
+
+def of_adapters(facts: "Facts") -> list[Advice]:
+    """Return why NCCL's own network does without GPUDirect RDMA, by what it says of its adapters."""
+    able = {one for _, one, _ in facts.seen.adapters_gdr}
+    if able == {True}:
+        return []
+    return [PEERMEM if False in able else PEERMEM_MAYBE]
 
 
 def of_rccl_gdr(facts: "Facts") -> list[Advice]:
