@@ -85,6 +85,7 @@ def diagnose(situation: Situation, judges: Mapping[str, Judge] | None = None) ->
             deaf.append(f"the check '{what}' cannot read this evidence ({type(error).__name__}: {error})")
             continue
         suspects += [one for one in found if all(one.cause.text != known.cause.text for known in suspects)]
+    suspects = without_contradictions(suspects)
     well = _well(situation) and not beside
     sure = any(one.certainty is Certainty.SURE for one in suspects if one.kind is not Kind.NOTE)
     for one in judged if not (situation.gone or sure) else ():
@@ -103,6 +104,25 @@ def diagnose(situation: Situation, judges: Mapping[str, Judge] | None = None) ->
         missing=(*missing(situation), *beside, *broken, *deaf),
         complete=not (unread or deaf or beside or understood.strange(situation)),
     )  # fmt: skip
+
+
+CONTRADICTED: Mapping[str, frozenset[str]] = {
+    "scheduler-name": frozenset({"scheduler-unknown", "fits-and-waits"}),
+    "scheduler-unknown": frozenset({"fits-and-waits"}),
+}
+"""Code of a fault -> codes of guesses that it answers: that a gang would fit means nothing where no scheduler of its
+name looks at it, and one whose name is a mistake need not be started."""
+
+
+def without_contradictions(suspects: list[Suspect]) -> list[Suspect]:
+    """Return the suspects without those that another answers; of one code a sure one answers the guesses."""
+    faults = [one for one in suspects if one.kind is not Kind.NOTE]
+    answered = {code for one in faults for code in CONTRADICTED.get(one.code, ())}
+    sure = {one.code for one in faults if one.certainty is Certainty.SURE and one.code in CONTRADICTED}
+    return [
+        one for one in suspects
+        if one.code not in answered and (one.code not in sure or one.certainty is Certainty.SURE)
+    ]  # fmt: skip
 
 
 def _read_beside(s: Situation) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from pytest_gpucluster import diagnose
 from pytest_gpucluster.diagnose import Kind, State
 from tests import recordings
 from tests.diagnose import before, running
+from tests.diagnose.building import Cluster
 from tests.diagnose.planting import Dump
 
 MODES = {**before.MODES, **running.MODES}
@@ -142,3 +143,39 @@ def test_a_taint_of_the_control_plane_is_not_the_cause():
     )
     gang = [p for p in dump.of("Pod") if not p["spec"].get("nodeName")]
     assert dump.unbind(*gang, message=text).later().diagnose().suspects[0].code == "room-taken"
+
+
+def _astray(scheduler: str, *, spoken: str = "", group: str = "Inqueue") -> Cluster:
+    """Return a gang that would fit, whose Job and pods name a scheduler; another may speak about its PodGroup."""
+    made = Cluster().everywhere()
+    made.node("a")
+    made.node("b")
+    made.queue()
+    made.gang(3, 4, group=group, pod={"scheduler": scheduler})
+    made.of("Job")[0]["spec"]["schedulerName"] = scheduler
+    if spoken:
+        made.event(made.of("PodGroup")[0], "Unschedulable", "3/3 tasks in gang unschedulable", by=spoken)
+    return made
+
+
+@pytest.mark.parametrize("scheduler", ["mine", "default-schedulr", "kai-scheduler", "volcano2"])
+@pytest.mark.parametrize("spoken", ["", "volcano", "volcano-v2"])
+@pytest.mark.parametrize("group", ["Inqueue", "Pending", ""])
+def test_causes_of_a_scheduler_that_nobody_runs_do_not_contradict_each_other(scheduler, spoken, group):
+    """One name is the right one, in all that is said; and that the gang would fit is no cause where nobody looks."""
+    found = _astray(scheduler, spoken=spoken, group=group).diagnose()
+    codes = [one.code for one in found.suspects]
+    assert "fits-and-waits" not in codes
+    assert len({"scheduler-name", "scheduler-unknown"} & set(codes)) == 1
+    fixes = " ".join(one.cause.fix for one in found.suspects)
+    if spoken and group:
+        assert f"to {spoken}" in fixes
+
+
+def test_pods_without_a_gang_under_an_unknown_scheduler_have_one_cause():
+    """Each of them would fit, were anybody to look."""
+    made = Cluster().everywhere()
+    made.node("a")
+    for number in range(2):
+        made.pod(f"p-{number}", 4, scheduler="mine")
+    assert [one.code for one in made.diagnose().suspects] == ["scheduler-unknown"]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_gpucluster.diagnose import words
+from pytest_gpucluster.diagnose.detect import scheduling
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
@@ -155,6 +156,9 @@ def scheduler_name(s: Situation) -> Iterator[Suspect]:
     mine = [one for one in found if job is not None and one.uid == job.uid]
     if not mine:
         return
+    speaking = scheduling.speakers(s)
+    if speaking and wanted not in speaking and any(scheduling.other_name(s)):
+        return  # another than the one that this would name handles the gang: that detector says which
     cause = Cause(
         "; ".join(one.cause.text for one in mine), "; ".join(dict.fromkeys(one.cause.fix for one in mine))
     )
