@@ -25,7 +25,7 @@ CLAIMS = (OPENING, TRIAL)
 ALIVE = 120.0
 """Seconds after which a trial whose claim nobody renewed counts as cut off."""
 
-_NAMESPACE = "default"
+NAMESPACE = "default"
 """Where Events of cluster-scoped objects are."""
 _LONGEST = 1000
 """Characters of an Event's message; the API takes 1024."""
@@ -148,7 +148,7 @@ def event(api: objects.Objects, target: Target, reason: str, message: str, *, wa
     body = {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{target.name}.", "namespace": _NAMESPACE},
+        "metadata": {"generateName": f"{target.name}.", "namespace": NAMESPACE},
         "involvedObject": about,
         "reason": reason,
         "message": message if len(message) <= _LONGEST else f"{message[: _LONGEST - 4]} ...",
@@ -159,7 +159,7 @@ def event(api: objects.Objects, target: Target, reason: str, message: str, *, wa
         "count": 1,
     }
     try:
-        api.create(body, namespace=_NAMESPACE)
+        api.create(body, namespace=NAMESPACE)
     except errors.GpuClusterError as error:
         return " ".join(str(error).split())
     return ""

@@ -24,7 +24,7 @@ _OPENS, _CLOSES = "OpenQueue", "CloseQueue"
 """Actions of a Command."""
 _TRIES = 5
 """How often a queue is read again whose status was written while we wrote to it."""
-_COMMAND = kinds.KindInfo(volcano_commands.API, "Command", "commands")
+COMMAND = kinds.KindInfo(volcano_commands.API, "Command", "commands")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Switch:
             return self.hold(now)
         # What was given and not obeyed would open it later; what was taken is followed by a Command that closes.
         with contextlib.suppress(errors.ApiError):
-            self.api.delete(_COMMAND, self._command_name(now, _OPENS), self.namespace)
+            self.api.delete(COMMAND, self._command_name(now, _OPENS), self.namespace)
         return self.note(self._obey(now, _CLOSES, _SHUT), records.HELD)
 
     # -- one at a time -----------------------------------------------------------------------------------------------
@@ -248,8 +248,8 @@ class Switch:
         One that was taken may still be obeyed, later: then it is to be closed again.
         """
         with contextlib.suppress(errors.GpuClusterError):
-            self.api.get(_COMMAND, command, self.namespace)
-            self.api.delete(_COMMAND, command, self.namespace)
+            self.api.get(COMMAND, command, self.namespace)
+            self.api.delete(COMMAND, command, self.namespace)
             return False
         if action == _OPENS:
             with contextlib.suppress(errors.GpuClusterError):
