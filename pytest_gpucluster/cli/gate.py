@@ -147,10 +147,11 @@ def _now(loaded: "LoadedProfile", command: str) -> "clusters.Cluster | None":
     from pytest_gpucluster.kube import connection, errors, objects
     from pytest_gpucluster.scenario import cluster_identity
 
-    declared = {profile.scheduler, *profile.versions, *(["kueue"] if profile.kueue is not None else [])}
     try:
         opened = connection.Connection.open(profile.connection.kubeconfig, profile.connection.context)
-        survey = cluster_identity.survey(objects.Objects(opened), profile.namespaces, declared)
+        survey = cluster_identity.survey(
+            objects.Objects(opened), profile.namespaces, cluster_identity.declared(profile)
+        )
     except errors.EnvironmentProblem as error:
         raise common.CliError(
             f"{command}: the cluster of {profile.name} cannot be asked what it is: {error}; --offline compares the "

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpucluster.cli import common, gate
+from pytest_gpucluster.cli.promote_account import Account
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -51,9 +52,18 @@ def parser() -> common.Parser:
     )
     gate.add_options(parser, required=False)
     parser.add_argument("--hold", action="store_true", help="close the queue instead: what runs stays")
+    parser.add_argument(
+        "--if-cut-off",
+        action="store_true",
+        help="with --hold: close it only if a trial of it was cut off and nobody has closed it",
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
     parser.add_argument(
         "--by", metavar="TEXT", help="who or what promotes (the pipeline's user and job, or user and machine)"
+    )
+    parser.add_argument("--json", action="store_true", help="print what was done, and the decision, as JSON")
+    parser.add_argument(
+        "--markdown", action="store_true", help="print what was done, and the decision, as Markdown"
     )
     return parser
 
@@ -71,13 +81,15 @@ def run(arguments: Sequence[str]) -> int:
     api = _connect(loaded.profile)
     try:
         # First the cheap question: a mistake in the name need not wait until all runs are judged.
-        target = targets.find(api, options.queue, loaded.profile)
-        act = _hold if options.hold else _open
-        return act(options, loaded.profile, api, target)
+        account = Account(targets.find(api, options.queue, loaded.profile), options)
+        with account.printed():
+            act = _hold if options.hold else _open
+            act(options, loaded.profile, api, account)
     except targets.NotFoundError as error:
         raise common.CliError(f"promote: {error}") from None
     except errors.GpuClusterError as error:
         raise common.CliError(f"promote: {error}", status=1) from None
+    return 0 if account.done else 1
 
 
 def check(options: Any) -> None:
@@ -91,6 +103,10 @@ def check(options: Any) -> None:
         raise common.CliError(
             "promote: --hold closes a queue whatever runs say: leave --run and --policy out"
         )
+    if options.if_cut_off and not options.hold:
+        raise common.CliError("promote: --if-cut-off only goes with --hold")
+    if options.json and options.markdown:
+        raise common.CliError("promote: --json and --markdown: choose one")
     if options.offline:
         raise common.CliError("promote: --offline: a queue cannot be opened without its cluster")
 
@@ -120,92 +136,122 @@ def _record(options: Any, decision: "Decision | None") -> "Record":
     return records.Record(by, decision.policy.name, counted, decision.until, decision.at)
 
 
-def _hold(options: Any, profile: "Profile", api: "Objects", target: "Target") -> int:
+def _switch(api: "Objects", record: "Record", profile: "Profile") -> "Switch":
     from pytest_gpucluster.promotion import switching
 
+    return switching.Switch(api, record, profile.budgets["start"], profile.namespace or "default")
+
+
+def _hold(options: Any, profile: "Profile", api: "Objects", account: "Account") -> None:
+    from pytest_gpucluster.promotion import records
+
+    target, record = account.target, _record(options, None)
+    account.by = record.by
+    cut_off = records.cut_off(target)
+    if options.if_cut_off and not cut_off:
+        account.ends(
+            "as it was",
+            f"{target.title} is {target.state}; no trial of it was cut off, nothing is to be closed",
+        )
+        return
     if options.dry_run:
-        common.say(f"queue       {target.title} is {target.state}; it would be closed")
-        return 0
-    record = _record(options, None)
-    held = switching.Switch(api, record, profile.budgets["start"], profile.namespace or "default").hold(
-        target
-    )
-    _tell(api, held, "Held", f"closed by {record.by}; what runs stays")
+        account.ends("would be held", f"{target.title} is {target.state}; it would be closed")
+        return
+    account.now = held = _switch(api, record, profile).hold(target)
+    what = f"closed by {record.by}; what runs stays"
+    account.event(api, "Held", f"{what}; a trial by {cut_off} was cut off" if cut_off else what)
     was = "already" if held.state == target.state else f"now (was {target.state})"
-    common.say(f"queue       {held.title} is {held.state} {was}, held by {record.by}")
-    return 0
+    account.ends("held", f"{held.title} is {held.state} {was}, held by {record.by}")
 
 
-def _open(options: Any, profile: "Profile", api: "Objects", target: "Target") -> int:
+def _open(options: Any, profile: "Profile", api: "Objects", account: "Account") -> None:
     from pytest_gpucluster.acceptance import text
-    from pytest_gpucluster.promotion import switching
 
+    _close_cut_off(options, profile, api, account)
+    target = account.now
     decision, runs = gate.considered(options, "promote")
-    for line in text.lines(decision):
-        common.say(line)
+    account.decides(decision)
     stays = f"{target.title} is {target.state} and stays so"
     if not decision.open:
-        if not options.dry_run:
-            why = f"not opened: the gate of {decision.policy.name} is {text.answer(decision)}"
-            _tell(api, target, "PromotionRefused", why, warning=True)
+        account.refused(api, f"the gate of {decision.policy.name} is {text.answer(decision)}")
         hint = "; `promote --hold` closes it" if target.open else ""
-        common.say(f"queue       {stays}: the gate is closed{hint}")
-        return 1
+        account.ends("refused", f"{stays}: the gate is closed{hint}")
+        return
     why = _changed(decision, runs, target)
     if why:
-        if not options.dry_run:
-            _tell(api, target, "PromotionRefused", f"not opened: {why}", warning=True)
+        account.refused(api, why)
         raise common.CliError(f"promote: {stays}: {why}", status=1)
     record = _record(options, decision)
+    account.by = record.by
     if options.dry_run:
         word = "would stay open" if target.open else "would be opened"
         trial = f", and stay so if {' and '.join(decision.pending)} pass in it" if decision.pending else ""
-        common.say(f"queue       {target.title} is {target.state}; it {word} by {record.by}{trial}")
-        return 0
-    switch = switching.Switch(api, record, profile.budgets["start"], profile.namespace or "default")
+        account.ends("would be opened", f"{target.title} is {target.state}; it {word} by {record.by}{trial}")
+        return
+    switch = _switch(api, record, profile)
     if decision.pending:
-        opened = _on_trial(options, decision, switch, target)
+        opened = _on_trial(options, profile, decision, switch, account)
         if opened is None:
-            return 1
+            return
     else:
         opened = switch.open(target)
+    account.now = opened
     named = ", ".join(record.runs)
-    _tell(api, opened, "Promoted", f"opened by {record.by} on policy {record.policy}, runs {named}")
+    account.event(api, "Promoted", f"opened by {record.by} on policy {record.policy}, runs {named}")
     was = "already" if target.open else f"now (was {target.state})"
-    common.say(f"queue       {opened.title} is {opened.state} {was}, promoted by {record.by}")
-    return 0
+    account.ends("opened", f"{opened.title} is {opened.state} {was}, promoted by {record.by}")
 
 
-def _on_trial(options: Any, decision: "Decision", switch: "Switch", target: "Target") -> "Target | None":
+def _close_cut_off(options: Any, profile: "Profile", api: "Objects", account: "Account") -> None:
+    """Close a queue first whose trial was cut off together with its guard: nothing vouches for it."""
+    from pytest_gpucluster.promotion import records
+
+    target = account.target
+    cut_off = records.cut_off(target)
+    if not cut_off or options.dry_run:
+        return
+    account.now = _switch(api, _record(options, None), profile).hold(target)
+    account.event(api, "Held", f"closed: the trial by {cut_off} was cut off", warning=True)
+    account.say(
+        f"queue       {target.title} was {target.state}, and is closed first: the trial by {cut_off} was cut off"
+    )
+
+
+def _on_trial(
+    options: Any, profile: "Profile", decision: "Decision", switch: "Switch", account: "Account"
+) -> "Target | None":
     """Open a held queue, run in it what is pending, and close it again unless all of it passes; None if it is closed.
 
-    Whatever ends it, an interrupt too: a queue that was closed before does not stay open without a green trial.
+    Whatever ends it, an interrupt too: a queue that was closed before does not stay open without a green trial. If this
+    process is killed, its guard closes the queue.
     """
-    from pytest_gpucluster.promotion import records, trial
+    from pytest_gpucluster.promotion import guard, records, trial
 
     folder = options.runs[0].resolve().parent
-    rows = tuple(decision.pending)
-    common.say(f"trial       {target.title} is opened, and {' and '.join(rows)} run in it")
-    opened, green = None, False
-    try:
-        opened = switch.open(target, records.TRIAL)
-        found = trial.run(trial.words(rows, options.cluster, folder, options.profiles, options.set))
-        green = found.green
-        for line in found.said:
-            common.say(f"  {line}")
-    finally:
-        if opened is not None and not green:
-            held = _close_again(switch, opened)
-            _tell(
-                switch.api, held, "PromotionRefused", f"{' or '.join(rows)} did not pass in it", warning=True
-            )
-            common.say(
-                f"queue       {held.title} is {held.state} again: {' and '.join(rows)} did not pass in it"
-            )
-    if not green:
-        return None
-    with_trial = dataclasses.replace(switch.record, runs={**switch.record.runs, **found.runs})
-    return dataclasses.replace(switch, record=with_trial).note(opened, records.OPENED)
+    rows, target = tuple(decision.pending), account.now
+    reached = profile.connection
+    if reached is None:  # `_connect` has refused it
+        raise common.CliError(f"promote: the profile {profile.name} has no `connection`")
+    account.say(f"trial       {target.title} is opened, and {' and '.join(rows)} run in it")
+    words = trial.words(rows, options.cluster, folder, options.profiles, options.set)
+    opened = confirmed = None
+    with guard.Guard(switch, target, reached.kubeconfig, reached.context) as watching:
+        try:
+            opened = switch.open(target, records.TRIAL)
+            found = trial.run(words, watching.follow)
+            account.tried(rows, found)
+            if found.green:
+                record = dataclasses.replace(switch.record, runs={**switch.record.runs, **found.runs})
+                confirmed = switch.confirm(opened, record)
+        finally:
+            if opened is not None and confirmed is None:
+                account.now = held = _close_again(switch, opened)
+                why = f"{' or '.join(rows)} did not pass in it"
+                account.event(switch.api, "PromotionRefused", why, warning=True)
+                account.ends(
+                    "refused", f"{held.title} is {held.state} again: {' and '.join(rows)} did not pass in it"
+                )
+    return confirmed
 
 
 def _close_again(switch: "Switch", opened: "Target") -> "Target":
@@ -244,12 +290,3 @@ def _changed(decision: "Decision", runs: Sequence["Run"], target: "Target") -> s
         "no run shows it, so nobody knows what it was: the profile must name it (`queue`, or `kueue.cluster_queue`) "
         "and INV-005 must have run"
     )
-
-
-def _tell(api: "Objects", target: "Target", reason: str, message: str, *, warning: bool = False) -> None:
-    """Write an Event; that it cannot be written changes nothing in what was done."""
-    from pytest_gpucluster.promotion import records
-
-    problem = records.event(api, target, reason, message, warning=warning)
-    if problem:
-        common.say(f"note        no Event was written: {problem}")

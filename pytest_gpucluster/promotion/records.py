@@ -22,8 +22,10 @@ STATE, AT, BY, POLICY, RUNS, UNTIL, UNCHANGED, LAPSES = (
 OPENING, TRIAL, OPENED, HELD, FAILED = "opening", "on trial", "open", "held", "not opened"
 CLAIMS = (OPENING, TRIAL)
 """States in which another promotion is at work."""
+ALIVE = 120.0
+"""Seconds after which a trial whose claim nobody renewed counts as cut off."""
 
-_NAMESPACE = "default"
+NAMESPACE = "default"
 """Where Events of cluster-scoped objects are."""
 _LONGEST = 1000
 """Characters of an Event's message; the API takes 1024."""
@@ -61,6 +63,12 @@ class Record:
             UNTIL: times.format_time(self.until) if self.until else None,
         }
 
+    @property
+    def mark(self) -> tuple[str | None, ...]:
+        """Return the annotations by which a claim is known as this promotion's."""
+        told = self.annotations()
+        return told[AT], told[BY], told[RUNS]
+
     def claim(self, state: str, seconds: float) -> dict[str, str | None]:
         """Return the annotations that say that this promotion is at work, for at most some seconds."""
         lapses = times.now() + timedelta(seconds=seconds)
@@ -73,14 +81,34 @@ class Record:
 
 def another(target: Target) -> str:
     """Return who else is at work on a queue and since when, "" if nobody is."""
-    if target.annotations.get(STATE) not in CLAIMS:
-        return ""
+    claimed = target.annotations.get(STATE) in CLAIMS
+    return _claimant(target) if claimed and not _lapsed(target) else ""
+
+
+def cut_off(target: Target) -> str:
+    """Return whose trial of a queue was cut off and when it began, "" if none was.
+
+    The trial, and the guard that would have closed the queue after it, are gone: nobody has renewed the claim in time.
+    """
+    tried = target.annotations.get(STATE) == TRIAL
+    return _claimant(target) if tried and _lapsed(target) else ""
+
+
+def _lapsed(target: Target) -> bool:
     try:
-        if times.parse_time(str(target.annotations.get(LAPSES))) < times.now():
-            return ""
+        return times.parse_time(str(target.annotations.get(LAPSES))) < times.now()
     except ValueError:
-        return ""
+        return True
+
+
+def _claimant(target: Target) -> str:
     return f"{target.annotations.get(BY) or 'somebody'} since {target.annotations.get(AT) or '?'}"
+
+
+def claimed_by(target: Target, record: Record) -> bool:
+    """Report whether a queue bears the claim of a promotion."""
+    told = target.annotations
+    return told.get(STATE) in CLAIMS and (told.get(AT), told.get(BY), told.get(RUNS)) == record.mark
 
 
 def last(target: Target) -> tuple[Any, ...]:
@@ -120,7 +148,7 @@ def event(api: objects.Objects, target: Target, reason: str, message: str, *, wa
     body = {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{target.name}.", "namespace": _NAMESPACE},
+        "metadata": {"generateName": f"{target.name}.", "namespace": NAMESPACE},
         "involvedObject": about,
         "reason": reason,
         "message": message if len(message) <= _LONGEST else f"{message[: _LONGEST - 4]} ...",
@@ -131,7 +159,7 @@ def event(api: objects.Objects, target: Target, reason: str, message: str, *, wa
         "count": 1,
     }
     try:
-        api.create(body, namespace=_NAMESPACE)
+        api.create(body, namespace=NAMESPACE)
     except errors.GpuClusterError as error:
         return " ".join(str(error).split())
     return ""

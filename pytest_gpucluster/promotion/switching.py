@@ -20,11 +20,11 @@ ROOT = "root"
 """Volcano's queue above all others."""
 HOLD = "Hold"
 _SHUT = ("Closed", "Closing")
-TRIAL = 3600.0
-"""How long a trial may take, in seconds, before somebody else may promote the queue."""
+_OPENS, _CLOSES = "OpenQueue", "CloseQueue"
+"""Actions of a Command."""
 _TRIES = 5
 """How often a queue is read again whose status was written while we wrote to it."""
-_COMMAND = kinds.KindInfo(volcano_commands.API, "Command", "commands")
+COMMAND = kinds.KindInfo(volcano_commands.API, "Command", "commands")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,12 +36,14 @@ class Switch:
         record: on what.
         seconds: how long a state is waited for.
         namespace: where Commands of Volcano are made.
+        token: of the name of the Command that opens: who closes after us finds one that was not obeyed yet.
     """
 
     api: objects.Objects
     record: records.Record
     seconds: float
     namespace: str = "default"
+    token: str = dataclasses.field(default_factory=lambda: secrets.token_hex(3))
 
     def open(self, target: Target, state: str = records.OPENED) -> Target:
         """Open a queue and return it as it was seen open.
@@ -54,7 +56,8 @@ class Switch:
             Refused: it did not open, or somebody else promotes it; it is as closed as it was.
             EnvironmentProblem: the API server does not answer.
         """
-        target = self._begin(target, records.OPENING)
+        # On trial from the first moment: whenever it is cut off, it is known that nothing was shown in it.
+        target = self._begin(target, state if state in records.CLAIMS else records.OPENING)
         try:
             opened = self._lift(target) if target.kind == queues.KUEUE else self._command(target)
         except BaseException:  # an interrupt too: nobody else has to wait for us
@@ -74,13 +77,56 @@ class Switch:
         elif fields.text(target.obj, "status", "state") in _SHUT:
             held = target
         else:
-            held = self._obey(target, "CloseQueue", _SHUT)
+            held = self._obey(target, _CLOSES, _SHUT)
         return self.note(held, records.HELD)
 
     def note(self, target: Target, state: str) -> Target:
         """Say on the queue in what state this promotion has left it."""
-        told = self.record.claim(state, TRIAL) if state in records.CLAIMS else self.record.done(state)
-        return self._note(target, told)
+        claims = state in records.CLAIMS
+        return self._note(
+            target, self.record.claim(state, records.ALIVE) if claims else self.record.done(state)
+        )
+
+    def confirm(self, target: Target, record: records.Record) -> Target:
+        """Say on a queue that passed its trial that it is open, and on what.
+
+        Raises:
+            Refused: it was closed, edited or promoted by others while it was tried out.
+        """
+        now = self._same(target)
+        if not now.open:
+            raise Refused(f"{now.title} is {now.state}: it was closed while it was tried out")
+        return self._write(now, {"metadata": {"annotations": record.done(records.OPENED)}})
+
+    def renew(self, target: Target) -> None:
+        """Renew our claim on a queue, if it is ours still."""
+        now = target.as_now(self.api.get(target.info, target.name))
+        if records.claimed_by(now, self.record):
+            state = str(now.annotations[records.STATE])
+            claim = self.record.claim(state, records.ALIVE)
+            self._write(now, {"metadata": {"annotations": {records.LAPSES: claim[records.LAPSES]}}})
+
+    def close_after(self, target: Target) -> Target | None:
+        """Close a queue on which this promotion was cut off; None if its claim is not on it, and nothing is done.
+
+        Raises:
+            Refused: it did not close.
+            EnvironmentProblem: the API server does not answer.
+        """
+        try:
+            now = target.as_now(self.api.get(target.info, target.name))
+        except errors.ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+        if not records.claimed_by(now, self.record):
+            return None
+        if now.kind == queues.KUEUE:
+            return self.hold(now)
+        # What was given and not obeyed would open it later; what was taken is followed by a Command that closes.
+        with contextlib.suppress(errors.ApiError):
+            self.api.delete(COMMAND, self._command_name(now, _OPENS), self.namespace)
+        return self.note(self._obey(now, _CLOSES, _SHUT), records.HELD)
 
     # -- one at a time -----------------------------------------------------------------------------------------------
 
@@ -89,7 +135,8 @@ class Switch:
         busy = records.another(target)
         if busy:
             raise Refused(f"{target.title} is being promoted by {busy}: not opened by this promotion")
-        return self._write(target, {"metadata": {"annotations": self.record.claim(state, 2 * self.seconds)}})
+        seconds = records.ALIVE if state == records.TRIAL else 2 * self.seconds
+        return self._write(target, {"metadata": {"annotations": self.record.claim(state, seconds)}})
 
     def _note(self, target: Target, annotations: Mapping[str, str | None]) -> Target:
         """Write annotations whatever else was written meanwhile; a queue that is gone has none."""
@@ -143,7 +190,7 @@ class Switch:
         shut = self._closed_above(target)
         if shut:
             raise Refused(f"{target.title} stays closed: its parent {shut}; open that one first")
-        return self._obey(target, "OpenQueue", (OPEN,))
+        return self._obey(target, _OPENS, (OPEN,))
 
     def _obey(self, target: Target, action: str, wanted: tuple[str, ...]) -> Target:
         """Give a command and see it obeyed."""
@@ -183,12 +230,17 @@ class Switch:
         body = volcano_commands.manifest(
             action, (target.info.api_version, target.kind, target.name, uid), {names.LABEL_ROLE: "promotion"}
         )
-        body["metadata"]["name"] = names.safe_name(target.name[:40], action, secrets.token_hex(3))
+        body["metadata"]["name"] = self._command_name(target, action)
         try:
             made = self.api.create(body, namespace=self.namespace)
         except errors.ApiError as error:
             raise refusal(error, f"{target.title} stays {target.state}: no Command can be made") from error
         return str(made["metadata"]["name"])
+
+    def _command_name(self, target: Target, action: str) -> str:
+        """Return the name of a Command; it may be asked to close again and again, each by a Command of its own."""
+        token = self.token if action == _OPENS else secrets.token_hex(3)
+        return names.safe_name(target.name[:40], action, token)
 
     def _take_back(self, target: Target, command: str, action: str) -> bool:
         """Take a command back that was not obeyed in time; report whether a controller had taken it already.
@@ -196,12 +248,12 @@ class Switch:
         One that was taken may still be obeyed, later: then it is to be closed again.
         """
         with contextlib.suppress(errors.GpuClusterError):
-            self.api.get(_COMMAND, command, self.namespace)
-            self.api.delete(_COMMAND, command, self.namespace)
+            self.api.get(COMMAND, command, self.namespace)
+            self.api.delete(COMMAND, command, self.namespace)
             return False
-        if action == "OpenQueue":
+        if action == _OPENS:
             with contextlib.suppress(errors.GpuClusterError):
-                self._give(target, "CloseQueue")
+                self._give(target, _CLOSES)
         return True
 
     def _closed_above(self, target: Target) -> str:

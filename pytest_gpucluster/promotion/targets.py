@@ -127,7 +127,7 @@ def find(api: objects.Objects, word: str, profile: Any) -> Target:
         return found[0]
     if not found:
         raise NotFoundError(_missing(api, wanted, name))
-    meant = [target for target in found if target.name in _told(profile, target.kind)]
+    meant = [target for target in found if target.name in named(profile, target.kind)]
     if len(meant) != 1:
         raise NotFoundError(
             f"{name!r} is a Queue of Volcano and a ClusterQueue of Kueue: say queue/{name} or clusterqueue/{name}"
@@ -143,8 +143,8 @@ def declared(profile: Any) -> Iterator[str]:
         yield queues.KUEUE
 
 
-def _told(profile: Any, kind: str) -> set[str]:
-    """Return the names by which the profile means a queue of a kind."""
+def named(profile: Any, kind: str) -> set[str]:
+    """Return the names of the queues of a kind that the profile declares."""
     behind = getattr(profile.kueue, "cluster_queue", None)
     if kind == queues.KUEUE:
         return (

@@ -6,7 +6,7 @@ from typing import Any
 
 from pytest_gpucluster.kube import connection as connections
 from pytest_gpucluster.kube import errors, objects
-from pytest_gpucluster.kube.permissions import Permission
+from pytest_gpucluster.kube.permissions import Permission, on
 from pytest_gpucluster.plain import components
 
 LASTS = "kube-system"
@@ -51,13 +51,31 @@ def uid(api: objects.Objects) -> str:
     return str((found.get("metadata") or {}).get("uid") or "")
 
 
-def survey(api: objects.Objects, namespaces: Mapping[str, str], declared: Iterable[str]) -> Survey:
+def declared(profile: Any) -> set[str]:
+    """Return the components that a profile (`profile.Profile`) declares."""
+    return {profile.scheduler, *profile.versions, *(["kueue"] if profile.kueue is not None else [])}
+
+
+def wanted(namespaces: Mapping[str, str], components_: Iterable[str]) -> set[Permission]:
+    """Return what a survey takes; the versions of a component that may not be listed are not compared.
+
+    Args:
+        namespaces: component -> namespace, for those that are somewhere else than documented.
+        components_: components that the profile declares.
+    """
+    found = {WISH, *on(objects.NODE, "list")}
+    for component in set(components_) & set(components.NAMESPACES):
+        found |= on(_DEPLOYMENT, "list", namespace=components.namespace(component, namespaces))
+    return found
+
+
+def survey(api: objects.Objects, namespaces: Mapping[str, str], components_: Iterable[str]) -> Survey:
     """Read what identifies a cluster; three requests, and one per component.
 
     Args:
         api: the verbs.
         namespaces: component -> namespace, for those that are somewhere else than documented.
-        declared: components that the profile declares.
+        components_: components that the profile declares.
 
     Raises:
         EnvironmentProblem: nodes may not be read, or the API server does not answer.
@@ -70,7 +88,7 @@ def survey(api: objects.Objects, namespaces: Mapping[str, str], declared: Iterab
     except errors.ApiError as error:
         raise errors.EnvironmentProblem(str(error)) from error
     found: list[Mapping[str, Any]] = []
-    for component in sorted(set(declared) & set(components.NAMESPACES)):
+    for component in sorted(set(components_) & set(components.NAMESPACES)):
         try:
             found += api.list(_DEPLOYMENT, components.namespace(component, namespaces))
         except errors.ApiError as error:

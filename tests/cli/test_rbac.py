@@ -107,9 +107,77 @@ def test_roles_lie_only_in_namespaces_that_the_cluster_has(capsys, tmp_path, dec
     assert found - {"default", "kube-system"} == places
 
 
+PROFILE = {
+    "connection": {"kubeconfig": "k", "context": "c"}, "queue": "training", "scheduler": "volcano",
+    "gpu_resource": "nvidia.com/gpu", "gpus_per_node": 8,
+}  # fmt: skip
+
+
+def of_command(capsys, folder, command, *words, **more):
+    """Return the documents that are printed for a command."""
+    (folder / "there.yaml").write_text(yaml.safe_dump({**PROFILE, **more}))
+    return printed(capsys, "--command", command, "--cluster", "there", "--profiles", str(folder), *words)
+
+
+def changeable(documents):
+    """Return resource -> names that may be patched."""
+    return {
+        resource: {*rule.get("resourceNames", ())}
+        for each in documents
+        for rule in each["rules"]
+        for resource in rule["resources"]
+        if "patch" in rule["verbs"] and resource.endswith("queues")
+    }
+
+
+def test_a_promotion_may_change_its_queue_and_no_other(capsys, tmp_path):
+    """That of the profile, or those that are named; Commands where they are made, Events in default."""
+    documents = of_command(capsys, tmp_path, "promote")
+    assert changeable(documents) == {"queues": {"training"}}
+    inside = granted(documents, "Role", "default")
+    assert inside == {
+        ("create", "events"), ("create", "commands"), ("get", "commands"), ("delete", "commands"),
+    }  # fmt: skip
+    two = of_command(capsys, tmp_path, "promote", "--queue", "a", "--queue", "b")
+    rules = [rule for each in two for rule in each["rules"] if rule.get("resourceNames") in (["a"], ["b"])]
+    assert len(rules) == 2
+    kueue = of_command(capsys, tmp_path, "promote", scheduler="kueue", kueue={"cluster_queue": "cq"})
+    assert changeable(kueue) == {"clusterqueues": {"cq"}}
+    assert ("create", "jobs") not in granted(kueue, "ClusterRole")
+
+
+def test_to_promote_a_held_queue_takes_what_its_trial_takes(capsys, tmp_path):
+    """The gang of GANG-001 is made by the same account."""
+    plain = granted(of_command(capsys, tmp_path, "promote"), "ClusterRole")
+    held = granted(of_command(capsys, tmp_path, "promote", conformance_queue="conformance"), "ClusterRole")
+    assert plain < held
+    assert ("create", "jobs") in held
+
+
+def test_the_gatekeeper_writes_two_kinds_of_status_and_its_lease(capsys, tmp_path):
+    """It may change no spec and no queue."""
+    documents = of_command(capsys, tmp_path, "gatekeeper", lease_namespace="ops", kueue={})
+    assert {resource for verb, resource in granted(documents, "ClusterRole") if verb == "patch"} == {
+        "admissionchecks/status", "workloads/status",
+    }  # fmt: skip
+    assert ("patch", "leases") in granted(documents, "Role", "ops")
+    assert granted(documents, "Role", "kueue-system") == {("list", "deployments")}
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
+        (["--command", "promot"], "unknown command with roles 'promot'; did you mean 'promote'"),
+        (["--command", "promote", "-k", "GANG-001"], "-m and -k select rows of a run"),
+        (["--queue", "training"], "--queue only goes with --command promote"),
+        (
+            ["--command", "promote", "--queue", "q", "--set", "scheduler=native", "--set", "kueue=null"],
+            "nothing can be promoted: the profile embedded declares no scheduler with queues",
+        ),
+        (
+            ["--command", "promote", "--set", "scheduler=native"],
+            "nothing can be promoted: the profile embedded names no queue: say which one with --queue",
+        ),
         (["-m", "gang and"], "Wrong expression passed to '-m'"),
         (["-k", "nosuch"], "no requirement is selected by -k 'nosuch'"),
         (["--service-account", "a/b/c"], "'b/c' is not a valid name"),

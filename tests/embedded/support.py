@@ -138,9 +138,10 @@ def control_plane(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
 class Api:
     """A plain HTTP client of a control plane."""
 
-    def __init__(self, url: str) -> None:
-        """Talk to a URL."""
+    def __init__(self, url: str, token: str = "") -> None:
+        """Talk to a URL, as the user of a token."""
         self.url = url
+        self._who = {"Authorization": f"Bearer {token}"} if token else {}
         self._host = urlsplit(url).netloc
 
     def raw(
@@ -150,7 +151,9 @@ class Api:
         connection = http.client.HTTPConnection(self._host, timeout=PATIENCE)
         try:
             data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-            connection.request(method, path, data, {"Content-Type": "application/json", **(headers or {})})
+            connection.request(
+                method, path, data, {"Content-Type": "application/json", **self._who, **(headers or {})}
+            )
             response = connection.getresponse()
             return response.status, response.read(), dict(response.getheaders())
         finally:
@@ -173,7 +176,7 @@ class Api:
         """Yield the events of a watch until the server ends it."""
         connection = http.client.HTTPConnection(self._host, timeout=PATIENCE)
         try:
-            connection.request("GET", path)
+            connection.request("GET", path, headers=self._who)
             response = connection.getresponse()
             assert response.status == 200, response.read()
             while line := response.readline():

@@ -1,7 +1,6 @@
 """Defects of a control plane that runs: put in force, and out of force again; refused where nobody asked for it."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -24,23 +23,10 @@ def url() -> Iterator[str]:
         yield ready["url"]
 
 
-class As(Api):
-    """A client with a token."""
-
-    def __init__(self, url: str, token: str) -> None:
-        """Keep the token."""
-        super().__init__(url)
-        self._token = token
-
-    def raw(self, method: str, path: str, body: Any = None, headers: Any = None) -> Any:
-        """Send the token with each request."""
-        return super().raw(method, path, body, {**(headers or {}), "Authorization": f"Bearer {self._token}"})
-
-
 @pytest.fixture
-def admin(url: str) -> Iterator[As]:
+def admin(url: str) -> Iterator[Api]:
     """The administrator; no defect is in force afterwards."""
-    client = As(url, ADMIN)
+    client = Api(url, ADMIN)
     yield client
     client.ok("PUT", PATH, {"defects": []})
 
@@ -94,7 +80,7 @@ def test_what_cannot_be_switched_is_refused_in_one_line(admin, asked, said):
 
 def test_only_the_administrator_switches(url, admin):
     """Whoever else asks is forbidden; neither a pod nor a user of the cluster can plant a defect."""
-    code, answer = As(url, OTHER).call("PUT", PATH, {"defects": ["gang.forgets-room"]})
+    code, answer = Api(url, OTHER).call("PUT", PATH, {"defects": ["gang.forgets-room"]})
     assert code == 403
     assert answer["message"] == f'forbidden: User "other" cannot put path "{PATH}"'
 

@@ -149,9 +149,82 @@ def test_a_cluster_queue_is_opened_and_held(raw, api, place, call, name):
     assert call(folder, name, decided=decide(run), runs=[run])[0] == 0
 
 
+def cut_off(raw, name):
+    """Leave a queue as a trial does whose machine is gone."""
+    make_queue(raw, name, closed=False)
+    told = {records.STATE: "on trial", records.BY: "ann", records.AT: "2026-11-30T01:00:00Z",
+            records.LAPSES: "2026-11-30T01:02:00Z"}  # fmt: skip
+    raw.ok("PATCH", f"{QUEUES}/{name}", {"metadata": {"annotations": told}}, MERGE)
+
+
+def test_a_queue_whose_trial_was_cut_off_is_closed_by_the_next_promotion(raw, place, call, name):
+    """First, whatever the gate says: nothing vouches for what it admits meanwhile. A dry run changes nothing."""
+    cut_off(raw, name)
+    assert call(place(name), name, "--dry-run", decided=decide(verdict="fail"))[0] == 1
+    assert state_of(raw.ok("GET", f"{QUEUES}/{name}")) == "Open"
+    status, out, _ = call(place(name), name, decided=decide(verdict="fail"))
+    assert status == 1
+    first = f"queue       Queue/{name} was Open, and is closed first: the trial by ann since 2026-11-30T01:00:00Z was"
+    assert out.startswith(first)
+    assert f"Queue/{name} is Closed and stays so: the gate is closed" in out
+    assert state_of(raw.ok("GET", f"{QUEUES}/{name}")) == "Closed"
+
+
+def test_a_queue_is_closed_only_if_a_trial_was_cut_off(raw, api, place, call, switch, name):  # noqa: PLR0917 (fixtures)
+    """What a job that looks each few minutes asks for: a trial that goes on and an open queue are left alone."""
+    make_queue(raw, name)
+    switch("ann").open(found(api, "Queue", name), records.TRIAL)
+    words = ("--hold", "--if-cut-off")
+    status, out, _ = call(place(name), name, *words, hold=True)
+    assert (status, state_of(raw.ok("GET", f"{QUEUES}/{name}"))) == (0, "Open")
+    assert "no trial of it was cut off" in out
+    cut_off(raw, f"{name}-cut")
+    status, out, _ = call(place(name), f"{name}-cut", *words, hold=True)
+    assert (status, state_of(raw.ok("GET", f"{QUEUES}/{name}-cut"))) == (0, "Closed")
+
+
+def test_for_a_program_it_is_one_object(raw, api, place, call, name):
+    """What was done, the queue before and after, and the whole decision; of a refusal too."""
+    make_queue(raw, name)
+    run = saw(api, name)
+    status, out, _ = call(place(name), name, "--json", "--by", "ann", decided=decide(run), runs=[run])
+    told = json.loads(out)
+    assert (status, told["outcome"], told["done"], told["by"]) == (0, "opened", True, "ann")
+    queue = told["queue"]
+    assert (queue["was"], queue["is"], queue["open"]) == ("Closed", "Open", True)
+    assert told["gate"]["open"] is True
+    assert told["gate"]["runs"] == {"run-1": "ab" * 32}
+    raw.ok("PATCH", f"{QUEUES}/{name}", {"spec": {"weight": 5}}, MERGE)
+    status, out, err = call(place(name), name, "--json", decided=decide(run), runs=[run])
+    told = json.loads(out)
+    assert (status, told["outcome"], told["done"]) == (1, "refused", False)
+    assert "its spec is another: weight; run again" in told["why"]
+    assert len(err.splitlines()) == 1
+    status, out, _ = call(place(name), name, "--json", decided=decide(verdict="fail"))
+    told = json.loads(out)
+    assert (status, told["outcome"], told["gate"]["closers"][0]["what"]) == (1, "refused", "GANG-002")
+    status, out, _ = call(place(name), name, "--json", "--hold", hold=True)
+    told = json.loads(out)
+    assert (status, told["outcome"], told["gate"], told["queue"]["open"]) == (0, "held", None, False)
+
+
+def test_for_a_pull_request_it_is_markdown(raw, api, place, call, name, monkeypatch):  # noqa: PLR0917 (fixtures)
+    """What was done first, then the gate; of a trial its rows."""
+    make_queue(raw, name)
+    monkeypatch.setattr(trial, "run", lambda *_: trial.Trial(green=False, said=("answer    No",)))
+    run, decided = pending(api, name)
+    status, out, _ = call(held(place, name), name, "--markdown", decided=decided, runs=[run])
+    assert status == 1
+    assert out.startswith(f"### Queue/{name}: refused\n")
+    assert "On trial: GANG-001 did not pass in it." in out
+    assert "### Gate of embedded: open" in out
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
+        (["--if-cut-off", "--run", "run", "--policy", "weekly"], "--if-cut-off only goes with --hold"),
+        (["--hold", "--json", "--markdown"], "--json and --markdown: choose one"),
         ([], "--run and --policy missing"),
         (["--run", "run"], "--policy missing"),
         (["--hold", "--run", "run"], "--hold closes a queue whatever runs say"),
@@ -204,7 +277,7 @@ def test_a_held_queue_is_tried_out(raw, api, place, call, name, monkeypatch, gre
     make_queue(raw, name)
     states = []
 
-    def run_rows(words):
+    def run_rows(words, _begun):
         queue = raw.ok("GET", f"{QUEUES}/{name}")
         states.append((state_of(queue), queue["metadata"]["annotations"][records.STATE]))
         assert "-k=GANG-001" in words
@@ -232,7 +305,7 @@ def test_a_trial_that_is_cut_off_leaves_the_queue_closed(raw, api, place, call, 
     """Ctrl-C, the end of a pipeline's job, an error of ours."""
     make_queue(raw, name)
 
-    def cut(_words):
+    def cut(_words, _begun):
         raise error
 
     monkeypatch.setattr(trial, "run", cut)
@@ -248,7 +321,7 @@ def test_a_trial_that_is_cut_off_leaves_the_queue_closed(raw, api, place, call, 
 def test_a_trial_that_leaves_a_queue_open_says_so(raw, api, place, call, name, monkeypatch):  # noqa: PLR0917 (fixtures)
     """The cluster does not answer any more: one line, exit 1, and what to do."""
     make_queue(raw, name)
-    monkeypatch.setattr(trial, "run", lambda _words: trial.Trial(green=False, said=()))
+    monkeypatch.setattr(trial, "run", lambda *_: trial.Trial(green=False, said=()))
 
     def refused(self, target):
         raise targets.Refused("no answer")

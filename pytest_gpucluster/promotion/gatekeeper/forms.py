@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_gpucluster.kube import leases, objects, permissions
-from pytest_gpucluster.plain import components, names
+from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import cluster_identity
 
 Obj = dict[str, Any]
@@ -131,19 +131,18 @@ def _machine(node: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def wanted(namespace: str, versions_of: Iterable[str] = ("kueue",)) -> set[permissions.Permission]:
+def wanted(
+    namespace: str, versions_of: Iterable[str] = ("kueue",), namespaces: Mapping[str, str] | None = None
+) -> set[permissions.Permission]:
     """Return the permissions of the gatekeeper: to look, and to write two kinds of status and a Lease.
 
     Args:
         namespace: where its Lease is.
         versions_of: components whose versions it compares with those of the runs.
+        namespaces: component -> namespace, for those that are somewhere else than documented.
     """
     on, one = permissions.on, permissions.Permission
     found = {each for info in (CHECK, WORKLOAD, objects.NODE) for each in on(info, "list", "watch")}
     found |= {one(each.group, f"{each.plural}/status", "patch") for each in (CHECK, WORKLOAD)}
     found |= on(leases.LEASE, "create", "delete", "list", "patch", "watch", namespace=namespace)
-    found.add(cluster_identity.WISH)
-    # Which versions run in the cluster is part of what it is; without it they are not compared.
-    for component in versions_of:
-        found |= on(objects.table_row("Deployment"), "list", namespace=components.namespace(component, {}))
-    return found
+    return found | cluster_identity.wanted(namespaces or {}, versions_of)
