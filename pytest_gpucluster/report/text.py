@@ -103,9 +103,11 @@ def number_text(number: Number) -> str:
         return f"{number.name}: not measured"
     text = f"{number.name}: {_figure(number.value)} {number.unit}".rstrip()
     if number.bound is None:
-        return f"{text} (no bound declared)"
+        return f"{text} (no limit declared)"
     origin = f", from {number.origin}" if number.origin else ""
-    return f"{text} (bound {_figure(number.bound)} {number.unit}".rstrip() + f"{origin})"
+    # Not "bound", which is also what happens to a pod.
+    word = "floor" if number.floor else "limit"
+    return f"{text} ({word} {_figure(number.bound)} {number.unit}".rstrip() + f"{origin})"
 
 
 def refusal_text(refusal: Refusal | None) -> str:

@@ -134,7 +134,7 @@ def test_the_page_says_whether_to_trust_and_why(page: str) -> None:
 
 def test_each_row_shows_numbers_refusal_and_sum(page: str) -> None:
     """Floor with origin, the refusing component, and the evidence with its SHA-256 are on the page."""
-    assert "bus bandwidth: 121.4 GB/s (bound 180 GB/s, from fixtures/floors, 2 nodes x 8 H100)" in page
+    assert "bus bandwidth: 121.4 GB/s (limit 180 GB/s, from fixtures/floors, 2 nodes x 8 H100)" in page
     assert "volcano-scheduler v1.14.4, at enqueue: NotEnoughResources reported by volcano" in page
     assert re.search(
         r'href="evidence/gang-scarce\.jsonl">gang-scarce</a>\s*<div class="sha mono">sha256 ', page

@@ -59,7 +59,7 @@ def test_the_matrix_becomes_a_list_for_many_nodes(report, nodes, said):
 def test_what_has_no_target_asks_the_operator(report):
     """A clean measurement that nobody declared a bound for; not one with a bound, nor one that was not taken."""
     (one,) = page.operator_input(report)
-    assert (one.row, one.figures) == ("GANG-007", ("start spread: 0.42 s (no bound declared)",))
+    assert (one.row, one.figures) == ("GANG-007", ("start spread: 0.42 s (no limit declared)",))
     row = next(row for row in report["requirements"] if row["id"] == "GANG-007")
     for change in ({"bound": 1.0}, {"value": None}):
         row["finding"]["numbers"] = [{**row["finding"]["numbers"][0], **change}]

@@ -72,7 +72,7 @@ def reaches_the_floor(evidence: Evidence, given: subjects.Given) -> Finding:
     )
     number = Number(
         "model FLOPs utilisation", None if reached is None else round(reached, 4), "", floor,
-        str(training.get("origin") or ""),
+        str(training.get("origin") or ""), floor=floor is not None, peak=1.0,
     )  # fmt: skip
     numbers = (number, _speed(told))
     void = [doubt for doubt in doubts if doubt.cause not in (shared.THROTTLED, shared.CAPPED)]
