@@ -267,11 +267,18 @@ def _floor(floors: list[Floor], name: str, size: int) -> Floor | None:
 def _numbers(
     figures: dict[tuple[str, int], tuple[float, Rank]], floors: list[Floor], shape: Shape | None
 ) -> tuple[Number, ...]:
-    """Return the figures, each with the largest floor that holds for it, and with what the wires of a shape carry."""
+    """Return the figures, each with the largest floor that holds for it.
+
+    The largest size of a collective has also what the wires of the shape carry: a small one never comes near it.
+    """
+    largest: dict[str, int] = {}
+    for name, size in figures:
+        largest[name] = max(size, largest.get(name, 0))
     found = []
     for (name, size), (rate, _) in sorted(figures.items()):
         floor = _floor(floors, name, size)
-        peak = None if shape is None else collective.ceiling(name, shape)
+        wires = None if shape is None else collective.ceiling(name, shape)
+        peak = wires if size == largest[name] else None
         title = f"{name} of {size_text(size)}, slowest rank"
         bound, origin = (None, "") if floor is None else (floor.busbw, floor.origin)
         found.append(Number(title, rate, "GB/s", bound, origin, floor=floor is not None, peak=peak))
