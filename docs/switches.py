@@ -111,11 +111,15 @@ def _full() -> Profile:
 
 def _of_scenario(scenario: Scenario, empty: Mapping[str, Any]) -> Iterator[str]:
     """Yield the keys without which a scenario finds nothing to try."""
-    if scenario.needs.kueue:
-        yield "kueue"
+    if scenario.needs.section in empty:
+        yield scenario.needs.section
     if _tries(scenario, _full()):
         for key, value in empty.items():
-            if "." not in key and not _tries(scenario, _full().model_copy(update={key: value})):
+            if (
+                "." not in key
+                and key != scenario.needs.section
+                and not _tries(scenario, _full().model_copy(update={key: value}))
+            ):
                 yield key
 
 

@@ -1,13 +1,13 @@
 """The budget of a run, GPU-seconds and nodes: the cheapest first, and what is beyond it is named and never green."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_gpucluster.hooks import site_tests, state
 from pytest_gpucluster.plain import plurals
-from pytest_gpucluster.requirement import Requirement
+from pytest_gpucluster.requirement import AREAS, Requirement
 
 if TYPE_CHECKING:
     from pytest_gpucluster.profile import Profile
@@ -36,6 +36,7 @@ def keep(
         gpu_seconds: GPU-seconds that may be spent; None for any.
         nodes: nodes that may be used at the same time; None for any.
     """
+    chosen, _ = applying(chosen, profile)
     uses = {f"scenario {row.scenario.name}": nodes_of(row, profile) for row in chosen}
     uses |= {case.scenario: case.needs.nodes for case in cases.values()}
     out = {} if nodes is None else too_wide(uses, nodes)
@@ -113,6 +114,39 @@ def nodes_of(requirement: Requirement, profile: "Profile") -> int:
     if requirement.area == "mfu" and profile.mfu is not None:
         found.append(profile.mfu.nodes or 0)
     return max(found)
+
+
+def inapplicable(requirement: Requirement, profile: "Profile") -> str:
+    """Return why a row does not apply by what the profile declares, "" if it may: such a row takes nothing."""
+    elsewhere = requirement.elsewhere({"scheduler": profile.scheduler})
+    if elsewhere is not None:
+        return elsewhere.observed
+    undeclared = getattr(requirement.scenario, "undeclared", None)
+    return str(undeclared(profile)) if undeclared is not None else ""
+
+
+def applying(
+    chosen: Iterable[Requirement], profile: "Profile"
+) -> tuple[list[Requirement], dict[str, list[str]]]:
+    """Return the rows that may apply in the order of the suite, and why the others do not -> their ids.
+
+    A plugin that shuffles tests changes nothing about what they take.
+    """
+    rows: list[Requirement] = []
+    out: dict[str, list[str]] = {}
+    for row in sorted(chosen, key=order):
+        why = inapplicable(row, profile)
+        if why:
+            out.setdefault(why, []).append(row.id)
+        else:
+            rows.append(row)
+    return rows, out
+
+
+def order(requirement: Requirement) -> tuple[Any, ...]:
+    """Return the place of a row in the suite: by area, inside an area the cheap scenarios first."""
+    prefix = requirement.id.partition("-")[0]
+    return (list(AREAS).index(prefix), *cost(requirement), requirement.scenario.name, requirement.id)
 
 
 def lines(left_out: Mapping[str, str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_gpucluster.hooks import settings, state
 from pytest_gpucluster.plain import plurals
-from pytest_gpucluster.requirement import AREAS, Requirement
+from pytest_gpucluster.requirement import Requirement
 
 if TYPE_CHECKING:
     from pytest_gpucluster.hooks import progress
@@ -277,8 +277,7 @@ def _order(item: pytest.Item) -> tuple[Any, ...]:
         return ()
     from pytest_gpucluster.hooks import budget
 
-    prefix = requirement.id.partition("-")[0]
-    return (list(AREAS).index(prefix), *budget.cost(requirement), requirement.scenario.name, requirement.id)
+    return budget.order(requirement)
 
 
 def _selectors(config: pytest.Config) -> str:

@@ -24,14 +24,14 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
         run: the run that is planned.
         selection: what collection found.
     """
-    requirements = [REGISTRY.get(requirement_id) for requirement_id in selection.selected]
+    profile = run.loaded.profile
+    requirements, undeclared = budget.applying(map(REGISTRY.get, selection.selected), profile)
     by_scenario: dict[str, list[Requirement]] = {}
     for requirement in requirements:
         by_scenario.setdefault(requirement.scenario.name, []).append(requirement)
     own = {
         nodeid: case for nodeid, case in selection.site_tests.items() if nodeid not in selection.site_left_out
     }
-    profile = run.loaded.profile
     costs = [budget.cost(group[0]) for group in by_scenario.values()]
     costs += [
         (case["needs"]["gpus"] * case["needs"]["seconds"], case["needs"]["seconds"]) for case in own.values()
@@ -50,8 +50,12 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
     for nodeid, case in own.items():
         yield from _site_test(nodeid, case)
     yield from _not_run(selection.beyond_budget())
-    for bound in bounds(run.settings):
-        yield f"bound         {bound}"
+    if undeclared:
+        yield ""
+    for line in do_not_apply(undeclared):
+        yield f"not applied   {line}"
+    for limit in limits(run.settings):
+        yield f"limit         {limit}"
     for line in waivers.lines(run.loaded):
         yield f"waivers       {line.removeprefix('gpucluster: ')}"
     yield ""
@@ -64,7 +68,13 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
     yield f"Nothing was run, and {touched}."
 
 
-def bounds(told: "Settings") -> Iterator[str]:
+def do_not_apply(undeclared: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield why rows that were selected do not apply, each reason once: they take nothing."""
+    for why, rows in undeclared.items():
+        yield f"{plurals.count(len(rows), 'requirement')}: {why} ({', '.join(rows)})"
+
+
+def limits(told: "Settings") -> Iterator[str]:
     """Yield what a run was told not to exceed."""
     if told.max_nodes is not None:
         yield f"at most {plurals.count(told.max_nodes, 'node')} at the same time (--gpucluster-max-nodes)"

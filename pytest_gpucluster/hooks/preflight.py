@@ -18,7 +18,7 @@ def lines(run: "Run", selection: "Selection") -> Iterator[str]:
     profile = run.loaded.profile
     if profile.provider != plan.EXISTING or profile.connection is None:
         return
-    rows = [REGISTRY.get(row_id) for row_id in selection.selected]
+    rows, undeclared = budget.applying(map(REGISTRY.get, selection.selected), profile)
     first = {row.scenario.name: row for row in rows}
     own = [
         case["needs"]
@@ -43,8 +43,10 @@ def lines(run: "Run", selection: "Selection") -> Iterator[str]:
     yield f"gpucluster: before anything is made on {profile.name}:"
     for name, text in told.items():
         yield f"  {name:<12}{text}"
-    for bound in plan.bounds(run.settings):
-        yield f"  {'bound':<12}{bound}"
+    for line in plan.do_not_apply(undeclared):
+        yield f"  {'not applied':<12}{line}"
+    for limit in plan.limits(run.settings):
+        yield f"  {'limit':<12}{limit}"
     for line in plan.altogether([row.scenario for row in first.values()], profile):
         yield f"  {line[:14].strip():<12}{line[14:]}"
     yield f"  {'':<12}restarts no node"

@@ -1,7 +1,7 @@
-"""Lists of numbers as the Linux kernel writes them: `0-3,8`."""
+"""Lists of numbers as the Linux kernel writes them, `0-3,8`, and of names that end in numbers, `gpu-[0-3,8]`."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 _PART = re.compile(r"\s*(\d+)(?:-(\d+))?\s*")
 
@@ -30,3 +30,44 @@ def read(text: str) -> tuple[int, ...]:
         if match:
             found += range(int(match[1]), int(match[2] or match[1]) + 1)
     return tuple(found)
+
+
+def names(listed: Iterable[str]) -> str:
+    """Return names in short: those that differ in their last number alone share one entry, `gpu-[0-3,8], login`.
+
+    Zeros before a number are part of the name and stay.
+    """
+    groups: dict[tuple[str, int, str], set[int]] = {}
+    for name in listed:
+        head, digits, tail = _LAST.fullmatch(name).groups("")  # type: ignore[union-attr]  # matches any name
+        width = len(digits) if digits.startswith("0") and len(digits) > 1 else 0
+        groups.setdefault((head, width, tail), set())
+        if digits:
+            groups[head, width, tail].add(int(digits))
+    return ", ".join(f"{head}{_padded(found, width)}{tail}" for (head, width, tail), found in _joined(groups))
+
+
+_LAST = re.compile(r"(.*?)(?:(\d+)(\D*))?", re.DOTALL)
+
+
+def _joined(
+    groups: Mapping[tuple[str, int, str], set[int]],
+) -> list[tuple[tuple[str, int, str], set[int]]]:
+    """Return groups with `gpu-099` and `gpu-100` in one: zeros fill up to a width, which larger numbers have anyway."""
+    found: dict[tuple[str, int, str], set[int]] = {}
+    for (head, width, tail), numbers in sorted(groups.items(), key=lambda item: (item[0][0], -item[0][1])):
+        wide = next((key for key in found if (key[0], key[2]) == (head, tail) and key[1]), None)
+        if width == 0 and wide is not None and all(len(str(number)) == wide[1] for number in numbers):
+            found[wide] |= numbers
+        else:
+            found[head, width, tail] = set(numbers)
+    return list(found.items())
+
+
+def _padded(numbers: set[int], width: int) -> str:
+    if not numbers:
+        return ""
+    if len(numbers) == 1:
+        return f"{numbers.pop():0{width}d}"
+    spans = ["-".join(f"{int(end):0{width}d}" for end in part.split("-")) for part in parts(numbers)]
+    return f"[{','.join(spans)}]"

@@ -1,5 +1,6 @@
 """What an operator declares about a cluster: model, layered load with provenance, errors, JSON Schema."""
 
+from pytest_gpucluster.profile.claims import Claim
 from pytest_gpucluster.profile.errors import ProfileError
 from pytest_gpucluster.profile.fabric import Fabric, Floor
 from pytest_gpucluster.profile.kueue import Kueue
@@ -12,6 +13,7 @@ from pytest_gpucluster.profile.secondary import Secondary
 __all__ = [
     "BUDGETS",
     "BUILT_IN",
+    "Claim",
     "Connection",
     "Fabric",
     "Floor",

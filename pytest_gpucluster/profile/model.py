@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from pytest_gpucluster.plain import components, schedulers, versions
 from pytest_gpucluster.profile import shapes
 from pytest_gpucluster.profile.base import Frozen, Seconds, SecondsOrNone, Text
+from pytest_gpucluster.profile.claims import Claim
 from pytest_gpucluster.profile.fabric import Fabric
 from pytest_gpucluster.profile.host import Host
 from pytest_gpucluster.profile.kueue import Kueue
@@ -230,6 +231,10 @@ class Profile(Frozen):
         description="What to install into a kind cluster; this also declares it: kueue, volcano"
     )
     waivers: tuple[Waiver, ...] = Field(description="Requirements that you know are not met")
+    claims: tuple[Claim, ...] = Field(
+        default=(),
+        description="What the provider of the cluster claims; shown beside what was measured, never judged",
+    )
 
     @model_validator(mode="after")
     def _window_is_not_shortened(self) -> Self:

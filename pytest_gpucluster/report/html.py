@@ -9,8 +9,18 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from pytest_gpucluster.report import answer, causes, modules, page, scope, site, text
-from pytest_gpucluster.report.drawings import products, sweep, timeline
+from pytest_gpucluster.report import (
+    answer,
+    causes,
+    coverage,
+    modules,
+    operator_input,
+    page,
+    scope,
+    site,
+    text,
+)
+from pytest_gpucluster.report.drawings import products, sweep, targets, timeline
 from pytest_gpucluster.requirement import AREAS, DOCUMENTS, Number, Refusal, catalogue
 
 LABELS: Mapping[str, str] = {
@@ -33,7 +43,10 @@ ANSWERS: Mapping[str, str] = {"no": "No", "undecided": "Undecided"}
 """Word shown for an answer that is no yes; a yes says for what."""
 
 _ANSWER_MARK: Mapping[str, str] = {"yes": "pass", "no": "fail", "undecided": "inconclusive"}
+_ACRONYMS = frozenset({"mfu", "numa"})
 _REASONS_SHOWN = 12
+_FIGURES_SHOWN = 4
+"""Figures without a limit that a row shows openly; more are folded."""
 
 
 def render(report: Mapping[str, Any]) -> str:
@@ -56,6 +69,8 @@ def _template() -> jinja2.Template:
         "seconds": _seconds,
         "day": lambda value: str(value or "-").replace("T", " ").partition(".")[0].removesuffix("Z"),
         "plain": _plain,
+        "figure": text.figure,
+        "figures": _figures,
     }
     environment.filters["needs"] = site.needs_text
     environment.filters["last_lines"] = site.last_lines
@@ -100,10 +115,16 @@ def _context(report: Mapping[str, Any]) -> dict[str, Any]:
         "mark_of": mark_of,
         "drawings": drawings,
         "causes": causes.found(report),
-        "wanted": page.operator_input(report),
+        "wanted": operator_input.wanted(report),
         "machines": list(page.machines(report)),
-        "tried_on": page.coverage(report),
-        "matrix": page.MATRIX,
+        "many_machines": len(report["cluster"].get("machines") or ()) > coverage.COLUMNS,
+        "coverage": coverage.matrix(report),
+        "until": page.until(report),
+        "profile_digest": page.profile_digest(report),
+        "profile_sources": page.profile_sources(report),
+        "marks": [
+            mark for mark in page.GRAVEST if any(mark_of(row) == mark for row in report["requirements"])
+        ],
         "steps": page.next_steps(report),
     }
 
@@ -133,11 +154,12 @@ def mark_of(row: Mapping[str, Any]) -> str:
 def drawings(row: Mapping[str, Any]) -> list[tuple[str, Markup]]:
     """Return the drawings of a row, each with what it shows."""
     facts = row["finding"].get("facts") or {}
-    keys = row["finding"].get("evidence") or () if row["verdict"] == "fail" else ()
+    failed = row["verdict"] == "fail"
+    keys = row["finding"].get("evidence") or () if failed and row["finding"].get("violation") else ()
     found = (
-        ("Timeline of the pods", timeline.drawn(facts, keys)),
+        ("Timeline of the pods", timeline.drawn(facts, keys, waited=failed)),
         ("Bus bandwidth by size", sweep.drawn(facts)),
-        ("Products of every GPU", products.drawn(facts)),
+        *((f"{name} products of every GPU", picture) for name, picture in products.drawn(facts)),
     )
     return [(name, picture) for name, picture in found if picture is not None]
 
@@ -160,9 +182,11 @@ def _areas(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
+            "title": name.upper() if name in _ACRONYMS else name.capitalize(),
             "meaning": meanings.get(name, ""),
             "rows": page.in_order(members, list(map(mark_of, members))),
             "counts": _counts(members),
+            "targets": targets.drawn(members),
         }
         for name, members in found.items()
     ]
@@ -207,6 +231,20 @@ def _evidence(report: Mapping[str, Any]) -> list[dict[str, Any]]:
         )  # fmt: skip
         entry["rows"].append(row["id"])
     return list(files.values())
+
+
+def _figures(row: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return the figures of a row that are shown openly, and those that are folded: many without a limit."""
+    numbers = row["finding"].get("numbers") or []
+    limited = [one for one in numbers if one.get("bound") is not None]
+    return (
+        (numbers, [])
+        if len(numbers) - len(limited) <= _FIGURES_SHOWN
+        else (
+            limited,
+            [one for one in numbers if one.get("bound") is None],
+        )
+    )
 
 
 def _leaves(report: Mapping[str, Any]) -> Iterator[dict[str, str]]:

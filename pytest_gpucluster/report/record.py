@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.report import identity, seal, site
+from pytest_gpucluster.report import claims, identity, seal, site
 from pytest_gpucluster.report.answer import answer, counts
 from pytest_gpucluster.report.journal import JOURNAL, SCHEMA, Journal, RecordError, judge_name, sha256
 from pytest_gpucluster.requirement import Finding, Verdict, catalogue
@@ -56,6 +56,7 @@ def load(run_folder: Path) -> dict[str, Any]:
     report.setdefault("site_tests", [])
     report.setdefault("files", {})
     report.setdefault("decision", None)
+    report.setdefault("claims", [])
     report.setdefault("cleanup", {"done": False, "left_overs": []}).setdefault("proof", [])
     if not isinstance(report["files"], dict) or not isinstance(report.get("run"), dict):
         raise RecordError(f"{path}: is not a report of a run")
@@ -229,6 +230,7 @@ class Folding:
             "problems": list(self.problems),
             "files": dict(self.files),
         }
+        report["claims"] = claims.compared(report)
         report["counts"] = counts(report)
         report["answer"] = answer(report)
         return report

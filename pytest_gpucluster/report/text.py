@@ -101,11 +101,13 @@ def number_text(number: Number) -> str:
     """Return a measured value with its bound and the bound's origin."""
     if number.value is None:
         return f"{number.name}: not measured"
-    text = f"{number.name}: {_figure(number.value)} {number.unit}".rstrip()
+    text = f"{number.name}: {figure(number.value)} {number.unit}".rstrip()
     if number.bound is None:
-        return f"{text} (no bound declared)"
+        return f"{text} (no limit declared)"
     origin = f", from {number.origin}" if number.origin else ""
-    return f"{text} (bound {_figure(number.bound)} {number.unit}".rstrip() + f"{origin})"
+    # Not "bound", which is also what happens to a pod.
+    word = "floor" if number.floor else "limit"
+    return f"{text} ({word} {figure(number.bound)} {number.unit}".rstrip() + f"{origin})"
 
 
 def refusal_text(refusal: Refusal | None) -> str:
@@ -119,7 +121,8 @@ def refusal_text(refusal: Refusal | None) -> str:
     )
 
 
-def _figure(value: float) -> str:
+def figure(value: float) -> str:
+    """Return a number with four digits that count."""
     return f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
 
 

@@ -40,7 +40,14 @@ class Cause:
 class Number:
     """A measured value with its bound and where the bound comes from.
 
-    `bound` None means that none was declared: measured and reported, never a pass by itself.
+    Attributes:
+        name: what was measured.
+        value: the figure; None if it was not measured.
+        unit: of value, bound and peak.
+        bound: what it is compared with; None if nothing was declared: measured and reported, never a pass by itself.
+        origin: where the bound comes from.
+        floor: the bound is the least that is allowed.
+        peak: what the hardware can reach at most; None if nobody knows.
     """
 
     name: str
@@ -48,6 +55,8 @@ class Number:
     unit: str
     bound: float | None = None
     origin: str = ""
+    floor: bool = False
+    peak: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)

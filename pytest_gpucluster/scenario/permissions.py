@@ -34,7 +34,7 @@ def of_scenario(scenario: spec.Scenario, profile: "Profile", *, namespace: str |
     """
     from pytest_gpucluster.workload import dialect  # noqa: PLC0415 (half of it is templates that nobody here needs)
 
-    if scenario.needs.kueue and profile.kueue is None:
+    if scenario.undeclared(profile):
         return set()  # it does not apply, and asks for nothing
     found: set[Permission] = set()
     for key in scenario.watched(profile):
@@ -106,7 +106,7 @@ def of_proofs(
     """
     found: set[Permission] = set()
     for scenario in scenarios:
-        if scenario.needs.kueue and profile.kueue is None:
+        if scenario.undeclared(profile):
             continue
         for key in scenario.relied(profile):
             info = kinds.by_key(key)

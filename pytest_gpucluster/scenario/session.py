@@ -357,13 +357,14 @@ class Session(connecting.Connecting):
         """Watch what a scenario needs; a kind that the API does not serve is recorded, and has no coverage.
 
         Raises:
-            NotApplicable: the profile declares nodes on which no pod runs, or no Kueue.
+            NotApplicable: the profile declares nodes on which no pod runs, or not what the scenario is about.
             WorkloadError: the declared scheduler is one that no gang can be written for.
             EnvironmentProblem: pods do not run on this cluster and the scenario needs them to, or something that it
                 will ask for is not permitted.
         """
-        if scenario.needs.kueue and self._profile.kueue is None:
-            raise not_applicable.NotApplicable("the profile does not declare Kueue (key kueue)")
+        undeclared = scenario.undeclared(self._profile)
+        if undeclared:
+            raise not_applicable.NotApplicable(undeclared)
         if scenario.needs.pods_run and PODS_RUN not in self._cluster.features:
             facts = getattr(self._cluster, "facts", {})
             if self._profile.nodes == "simulated":

@@ -32,7 +32,7 @@ class Needs:
             none.
         further: whether it creates and deletes gangs of the further schedulers that the profile declares (`tried`).
         queue: whether the queues of the declared scheduler are watched although it creates no gang.
-        kueue: whether it is about Kueue: where the profile does not declare it, the scenario does not apply.
+        section: section of the profile without which the scenario does not apply, such as `kueue`; "" for none.
         permissions: what it asks for beside lists and watches of its kinds, its gang and its slots, each as
             `VERB[,VERB] RESOURCE[.GROUP][/SUBRESOURCE] [in NAMESPACE]`: `create configmaps`, `get pods/log`,
             `create,delete queues.scheduling.volcano.sh`; `{volcano}` for NAMESPACE is where that component is
@@ -55,7 +55,7 @@ class Needs:
     queue: bool = False
     named: bool = False
     further: bool = False
-    kueue: bool = False
+    section: str = ""
     permissions: tuple[str, ...] = ()
     wishes: tuple[str, ...] = ()
 
@@ -85,6 +85,15 @@ class Scenario:
     needs: Needs = Needs()
     kinds: tuple[str, ...] = KINDS
     rests: tuple[str, ...] = ()
+
+    def undeclared(self, profile: "Profile") -> str:
+        """Return why the scenario does not apply by what a profile declares, "" if it may."""
+        section = self.needs.section
+        if section and getattr(profile, section) is None:
+            return f"the profile does not declare `{section}`"
+        if self.needs.further and not tried(profile):
+            return "the profile declares no further scheduler (further_schedulers)"
+        return ""
 
     def relied(self, profile: "Profile") -> tuple[str, ...]:
         """Return the kind keys whose watches must show that they are current.

@@ -56,6 +56,7 @@ alignment = Scenario(
     summary="a Guaranteed pod for each NUMA node tells where its CPUs, memory, GPUs and network functions lie",
     run=run,
     needs=Needs(
+        section="numa",
         gpus=8,
         seconds=2,
         gpu_seconds=8,

@@ -25,8 +25,15 @@ WITHOUT = {"NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_NET_PLUGIN": "non
 """Variables that leave nothing but sockets between nodes."""
 SHORT = ("--collectives=all_reduce", "--sizes=64K,64M", "--no-pairs")
 NEEDS = Needs(
-    named=True, nodes=1, gpus=8, seconds=15, gpu_seconds=8 * 15, torch=True, permissions=PAYLOAD + LOGS
-)  # fmt: skip
+    section="fabric",
+    named=True,
+    nodes=1,
+    gpus=8,
+    seconds=15,
+    gpu_seconds=8 * 15,
+    torch=True,
+    permissions=PAYLOAD + LOGS,
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -42,6 +42,7 @@ guaranteed = Scenario(
     summary="Guaranteed pods with an init container and whole CPUs: one fits a NUMA node, one does not",
     run=run,
     needs=Needs(
+        section="numa",
         gpus=8,
         seconds=2,
         gpu_seconds=8,

@@ -191,7 +191,7 @@ def _needs(*more: str, slots: bool = True, seconds: float = 2) -> Needs:
         slots_per_node=SLOTS if slots else 0,
         seconds=seconds,
         gang=False,
-        kueue=True,
+        section="kueue",
         permissions=(*JOBS, *(QUOTA if slots else ()), *more),
     )
 

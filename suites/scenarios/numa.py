@@ -227,6 +227,7 @@ numa = Scenario(
     summary="kubelets are asked how they align pods, then tried with pods that fit one NUMA node and that do not",
     run=run,
     needs=Needs(
+        section="numa",
         gpus=24,
         seconds=2,
         gpu_seconds=48,

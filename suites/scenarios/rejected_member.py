@@ -114,5 +114,5 @@ rejected_member = Scenario(
     name="rejected-member",
     summary="a gang is placed whole, and the kubelet rejects one of its members",
     run=run,
-    needs=Needs(nodes=2, gpus=16, seconds=3, gpu_seconds=40, permissions=FILLER),
+    needs=Needs(section="numa", nodes=2, gpus=16, seconds=3, gpu_seconds=40, permissions=FILLER),
 )

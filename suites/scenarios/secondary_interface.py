@@ -69,6 +69,8 @@ secondary_interface = Scenario(
     name="secondary-interface",
     summary="a fleet meets and reduces over the declared second interface of its pods",
     run=run,
-    needs=Needs(seconds=8, torch=True, gang=False, permissions=PAYLOAD + LOGS + SERVICES + JOBS),
+    needs=Needs(
+        section="secondary", seconds=8, torch=True, gang=False, permissions=PAYLOAD + LOGS + SERVICES + JOBS
+    ),
     kinds=KINDS,
 )

@@ -139,7 +139,14 @@ speed = Scenario(
     summary="all GPUs multiply matrices at once for as long as they must, then train a decoder",
     run=run,
     needs=Needs(
-        named=True, nodes=1, gpus=8, seconds=14, gpu_seconds=8 * 180, torch=True, permissions=PAYLOAD + LOGS
+        section="mfu",
+        named=True,
+        nodes=1,
+        gpus=8,
+        seconds=14,
+        gpu_seconds=8 * 180,
+        torch=True,
+        permissions=PAYLOAD + LOGS,
     ),
 )
 
@@ -148,6 +155,13 @@ smoke_loop = Scenario(
     summary="the documented loop of a product and an all-reduce, its FLOPs counted right",
     run=run_smoke,
     needs=Needs(
-        named=True, nodes=1, gpus=8, seconds=9, gpu_seconds=8 * 20, torch=True, permissions=PAYLOAD + LOGS
+        section="mfu",
+        named=True,
+        nodes=1,
+        gpus=8,
+        seconds=9,
+        gpu_seconds=8 * 20,
+        torch=True,
+        permissions=PAYLOAD + LOGS,
     ),
 )

@@ -35,7 +35,7 @@ BLOCK = [
     "  rows        2 from 2 scenarios",
     "  uses        at most 2 nodes and 4 nvidia.com/gpu at the same time",
     "  costs       about 40 GPU-seconds, 12 s; *",
-    "  bound       at most 3 nodes at the same time (--gpucluster-max-nodes)",
+    "  limit       at most 3 nodes at the same time (--gpucluster-max-nodes)",
     "  others      makes its own namespace for each worker and removes it",
     "              holds at most 4 nvidia.com/gpu at the same time",
     "              changes the status of at most 2 nodes for each scenario",

@@ -155,3 +155,38 @@ def test_the_plan_names_what_the_budget_leaves_out_waivers_and_what_is_made_outs
     )
     assert project.log == []
     assert not (project.pytester.path / "reports").exists()
+
+
+def test_the_plan_counts_no_rows_of_sections_that_are_not_declared(project):
+    """They take nothing; why they do not apply stands once, with their ids."""
+    project.rows(
+        "FAB-001 Scenario('wide',needs=Needs(section='fabric',gpus=4,gpu_seconds=40)) passes",
+        "FAB-002 Scenario('wide',needs=Needs(section='fabric',gpus=4,gpu_seconds=40)) passes",
+        "GANG-001 calm passes",
+    )
+    result = project.run(
+        "--gpucluster-plan", "--gpucluster-set=fabric=null", "--gpucluster-max-gpu-seconds=1"
+    )
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "cluster embedded: 1 requirement from 1 scenario, about 3 s, 0 GPU-seconds",
+            "not applied   2 requirements: the profile does not declare `fabric` (FAB-001, FAB-002)",
+            "limit         at most 1 GPU-seconds (--gpucluster-max-gpu-seconds)",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*not run: budget*")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_plan_is_in_the_order_of_the_suite_whoever_shuffles(project, seed):
+    """A plan that differs from try to try cannot be compared."""
+    project.rows(
+        "REF-001 cut passes", "GANG-002 greedy passes", "GANG-001 calm passes", "INV-001 broken passes"
+    )
+    (project.pytester.path / "conftest.py").write_text(
+        "import random\n\n\ndef pytest_collection_modifyitems(items):\n"
+        f"    random.Random({seed}).shuffle(items)\n", encoding="utf-8",
+    )  # fmt: skip
+    lines = [line for line in project.run("--gpucluster-plan").outlines if line.startswith("scenario ")]
+    assert [line.split()[1].rstrip(":") for line in lines] == ["broken", "calm", "greedy", "cut"]

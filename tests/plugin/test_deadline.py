@@ -158,8 +158,8 @@ def test_the_plan_names_the_bounds(project, monkeypatch):
     project.run("--gpucluster-plan", "--gpucluster-max-gpu-seconds=1").stdout.fnmatch_lines(
         [
             "GANG-002: not run: budget: scenario greedy uses 2 nodes*",
-            "bound         at most 1 node at the same time (--gpucluster-max-nodes)",
-            "bound         at most 1 GPU-seconds (--gpucluster-max-gpu-seconds)",
-            "bound         no scenario is begun after 1800 s (--gpucluster-deadline)",
+            "limit         at most 1 node at the same time (--gpucluster-max-nodes)",
+            "limit         at most 1 GPU-seconds (--gpucluster-max-gpu-seconds)",
+            "limit         no scenario is begun after 1800 s (--gpucluster-deadline)",
         ]
     )

@@ -134,7 +134,7 @@ def test_the_page_says_whether_to_trust_and_why(page: str) -> None:
 
 def test_each_row_shows_numbers_refusal_and_sum(page: str) -> None:
     """Floor with origin, the refusing component, and the evidence with its SHA-256 are on the page."""
-    assert "bus bandwidth: 121.4 GB/s (bound 180 GB/s, from fixtures/floors, 2 nodes x 8 H100)" in page
+    assert "bus bandwidth: 121.4 GB/s (limit 180 GB/s, from fixtures/floors, 2 nodes x 8 H100)" in page
     assert "volcano-scheduler v1.14.4, at enqueue: NotEnoughResources reported by volcano" in page
     assert re.search(
         r'href="evidence/gang-scarce\.jsonl">gang-scarce</a>\s*<div class="sha mono">sha256 ', page
@@ -174,11 +174,11 @@ def test_a_yes_says_for_what_and_lists_the_rest(tmp_path: Path) -> None:
     journal.run_end(exit_status=0, interrupted=False)
     report = record.fold(tmp_path / record.JOURNAL)
     page = html.render(report)
-    head, first, *rest = re.split(
-        r'<p class="word">.*</svg> |</p>\n<ul>\n<li>|</li>\n<li>', page.partition("</section>")[0]
-    )
+    head, _, rest = page.partition('<p class="word">')
     assert "May this cluster be trusted" in head
-    told = [first, *rest[:-1], rest[-1].partition("</li>")[0]]
+    word = rest.partition("</svg>")[2].partition("</p>")[0].strip()
+    beside = rest.partition("<dt>Not shown</dt>")[2].partition("</dd>")[0]
+    told = [word, *re.findall("<li>(.*)</li>", beside)]
     assert [part.lower() for part in told] == scope.banner(report).lower().split("; ")
     assert len(told) > 2
 

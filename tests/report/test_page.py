@@ -1,8 +1,14 @@
 """What the page tells beside its rows."""
 
+import importlib
+import shlex
+
 import pytest
 
-from pytest_gpucluster.report import html, identity, page, record
+from pytest_gpucluster import profile
+from pytest_gpucluster.report import coverage, decisions, html, identity, operator_input, page, record
+from tests.defects import matrix
+from tests.report import large
 
 NODE = {"gpus": 8, "machineID": "m1", "driver": "575.1", "gpu_uuids": ["GPU-1"]}
 
@@ -35,9 +41,11 @@ def test_scenarios_tell_one_cluster_together():
 
 def test_rows_about_machines_tell_where_they_were_tried(report):
     """By the scenario's pods; a node without GPUs is none; rows of other areas are left out."""
-    nodes, tried = page.coverage(report)
-    assert nodes == ("gpu-0", "gpu-1")
-    assert {one.row: (one.nodes, one.missed) for one in tried} == {"FAB-006": (("gpu-0",), ("gpu-1",))}
+    matrix = coverage.matrix(report)
+    assert [each.name for each in matrix.columns] == ["gpu-0", "gpu-1"]
+    (row,) = matrix.rows
+    assert (row.id, [cell.tried for cell in row.cells], row.missed) == ("FAB-006", [1, 0], "gpu-1")
+    assert not matrix.by_pool
 
 
 def test_a_row_that_reads_nodes_was_tried_on_all_that_it_saw(report):
@@ -47,23 +55,69 @@ def test_a_row_that_reads_nodes_was_tried_on_all_that_it_saw(report):
     assert identity.coverage(report)["INV-002"] == ["gpu-0", "gpu-1"]
 
 
-@pytest.mark.parametrize(("nodes", "said"), [(2, ">tried</td>"), (40, ">1 of 40</td>")])
-def test_the_matrix_becomes_a_list_for_many_nodes(report, nodes, said):
+def test_many_nodes_are_shown_by_pool(report):
     """A thousand columns are no table; who was missed is named as far as there is room."""
-    report["cluster"]["machines"] = {f"gpu-{number}": NODE for number in range(nodes)}
-    told = html.render(report)
-    assert said in told
-    assert ("and 19 more" in told) == (nodes == 40)
+    report = large.grown(report, 1000)
+    matrix = coverage.matrix(report)
+    assert [(each.name, len(each.nodes)) for each in matrix.columns] == [
+        ("pool-a", 334), ("pool-b", 333), ("pool-c", 333),
+    ]  # fmt: skip
+    row = next(row for row in matrix.rows if row.id == "FAB-006")
+    assert [(cell.tried, cell.of) for cell in row.cells] == [(167, 334), (166, 333), (167, 333)]
+    assert row.missed.endswith(" and 495 more")
+    page_text = html.render(report)
+    assert ">167 of 334</td>" in page_text
+    assert "<summary>1000 GPU nodes</summary>" in page_text
+
+
+def test_nodes_without_a_pool_and_very_many_pools_have_columns(report):
+    """Nothing is left out of the sums."""
+    report["cluster"]["machines"] = {
+        f"n{number}": {**NODE, **({"pool": f"p{number:02}"} if number else {})} for number in range(40)
+    }
+    matrix = coverage.matrix(report)
+    assert len(matrix.columns) == coverage.COLUMNS
+    assert sum(len(each.nodes) for each in matrix.columns) == 40
+    assert matrix.columns[0] == coverage.Column(coverage.NO_POOL, ("n0",))
+    assert matrix.columns[-1].name == "29 further pools"
 
 
 def test_what_has_no_target_asks_the_operator(report):
     """A clean measurement that nobody declared a bound for; not one with a bound, nor one that was not taken."""
-    (one,) = page.operator_input(report)
-    assert (one.row, one.figures) == ("GANG-007", ("start spread: 0.42 s (no bound declared)",))
+    (one,) = [each for each in operator_input.wanted(report) if each.row == "GANG-007"]
+    assert (one.measured, one.declare) == ("start spread: 0.42 s", "start_spread: ...")
     row = next(row for row in report["requirements"] if row["id"] == "GANG-007")
     for change in ({"bound": 1.0}, {"value": None}):
         row["finding"]["numbers"] = [{**row["finding"]["numbers"][0], **change}]
-        assert page.operator_input(report) == []
+        assert not [each for each in operator_input.wanted(report) if each.row == "GANG-007"]
+
+
+@pytest.mark.parametrize("row_id", ["MFU-001", "MFU-002", "FAB-006", "GANG-007", "GANG-010"])
+def test_what_is_to_be_declared_is_a_part_of_a_profile(row_id):
+    """In the shape in which it was measured: with the dots filled in, a profile takes it, and then nothing is asked."""
+    declared = next(row for row in matrix.rows() if row.id == row_id)
+    finding = decisions.decide(declared, matrix.evidence(declared.scenario.name)).as_dict()
+    finding["numbers"] = [{**one, "bound": None, "floor": False} for one in finding["numbers"]]
+    for each in finding["facts"].get("bandwidth") or ():
+        each.pop("floor", None)
+    row = {"id": row_id, "verdict": "pass", "finding": finding}
+    wanted = operator_input.wanted({"requirements": [row]})
+    assert wanted
+    for one in wanted:
+        if one.declare:
+            key, _, rest = one.declare.partition(":")
+            text = rest.strip().replace("origin: ...", "origin: offer").replace("...", "0.5")
+            loaded = profile.load("embedded", env={}, cli=[f"{key}={text}"])
+            assert loaded.profile.model_dump(exclude_defaults=True)[key]
+
+
+def test_figures_that_are_no_clean_measurement_ask_nobody(report):
+    """Of CPUs, and of rows that are red."""
+    row = next(row for row in report["requirements"] if row["id"] == "GANG-007")
+    row["finding"]["observed"] = "the ranks computed on CPUs; no bound is declared"
+    assert not [each for each in operator_input.wanted(report) if each.row == "GANG-007"]
+    row["finding"]["observed"], row["verdict"] = "no bound is declared", "inconclusive"
+    assert not [each for each in operator_input.wanted(report) if each.row == "GANG-007"]
 
 
 def test_red_rows_come_first(report):
@@ -83,24 +137,53 @@ def test_each_cause_is_told_once_with_its_fix(report):
 
 
 def test_next_steps_are_commands(report):
-    """Red rows again, floors for what has no target, verify, and the gate."""
+    """Red rows again as they were run, floors for what has no target, verify, and the gate."""
+    report["run"]["command"] = [
+        "pytest",
+        "suites",
+        "--cluster=prod-a",
+        "-k",
+        "GANG",
+        "-mmust",
+        "--gpucluster-set=a=1",
+    ]
     commands = [command for _, command in page.next_steps(report)]
-    name = report["cluster"]["name"]
     assert commands == [
-        f"pytest --cluster={name} -k 'GANG-002 or REF-002 or PLG-003 or FAB-006'",
-        "gpucluster floors .",
+        "pytest suites --cluster=prod-a --gpucluster-set=a=1 -k 'GANG-002 or REF-002 or PLG-003 or FAB-006'",
+        "gpucluster floors --from report.json",
         "gpucluster verify .",
-        f"gpucluster gate . --policy acceptance --for {name}",
+        f"gpucluster gate . --policy acceptance --for {report['cluster']['name']}",
     ]
 
 
+def test_commands_of_the_page_are_understood(run, report, monkeypatch):
+    """By the program itself: each of ours is carried out in the folder of the run, and is no usage error."""
+    monkeypatch.chdir(run)
+    own = [
+        shlex.split(command) for _, command in page.next_steps(report) if command.startswith("gpucluster ")
+    ]
+    assert [words[1] for words in own] == ["floors", "verify", "gate"]
+    for _, name, *arguments in own:
+        importlib.import_module(f"pytest_gpucluster.cli.{name}").parser().parse_args(arguments)
+
+
+def test_equal_declarations_have_equal_digests(report):
+    """Whatever the order of their keys; another value, another digest."""
+    digest = page.profile_digest(report)
+    values = report["profile"]["values"]
+    assert page.profile_digest({"profile": {"values": dict(reversed(values.items()))}}) == digest
+    assert page.profile_digest({"profile": {"values": {**values, "window": 99}}}) != digest
+
+
+@pytest.mark.parametrize("until", ["2026-12-05T09:30:00Z", None])
+def test_the_first_screen_says_until_when(report, until):
+    """By the policy; without one it says of when the evidence is, and promises nothing."""
+    report["decision"] = None if until is None else {"until": until}
+    assert page.until(report) == (until or "", report["run"]["ended"])
+
+
 def test_a_thousand_nodes_are_a_page_of_less_than_five_megabytes(report):
-    """As the largest clusters are."""
-    report["cluster"]["machines"] = {
-        f"gpu-{number:04}": {
-            **NODE,
-            "gpu_uuids": [f"GPU-{number:04}-{gpu}-5d3f-4e29-9f0a-c0ffee000000" for gpu in range(8)],
-        }
-        for number in range(1000)
-    }
-    assert len(html.render(report).encode()) < 5_000_000
+    """As the largest clusters are, with every row of the catalogue decided and every GPU's figures."""
+    grown = large.grown(report, 1000)
+    assert len(grown["requirements"]) >= 132
+    assert len(html.render(grown).encode()) < 5_000_000

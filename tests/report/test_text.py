@@ -122,9 +122,9 @@ def test_an_evidence_path_inside_the_run_opens_from_here(
 def test_a_number_names_bound_and_origin() -> None:
     """Measured value, floor and where the floor comes from; a missing value is not measured."""
     assert text.number_text(Number("busbw", 121.44, "GB/s", 180.0, "floors")) == (
-        "busbw: 121.4 GB/s (bound 180 GB/s, from floors)"
+        "busbw: 121.4 GB/s (limit 180 GB/s, from floors)"
     )
-    assert text.number_text(Number("spread", 0.5, "s")) == "spread: 0.5 s (no bound declared)"
+    assert text.number_text(Number("spread", 0.5, "s")) == "spread: 0.5 s (no limit declared)"
     assert text.number_text(Number("spread", None, "s", 1.0)) == "spread: not measured"
     assert text.number_text(Number("rate", 989_400.0, "GFLOP/s", 1.0)).startswith("rate: 989,400 GFLOP/s")
 

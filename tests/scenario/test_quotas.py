@@ -94,7 +94,7 @@ def test_the_queue_goes_before_its_flavor(theatre):
 
 
 NEEDS = Needs(
-    kueue=True,
+    section="kueue",
     gang=False,
     permissions=("create,delete clusterqueues.kueue.x-k8s.io", "create localqueues.kueue.x-k8s.io"),
 )
@@ -102,7 +102,7 @@ ABOUT = Scenario("about", "About Kueue.", lambda _: None, NEEDS, kinds=("Workloa
 
 
 def test_where_kueue_is_not_declared_nothing_is_asked_for():
-    """A scenario about Kueue takes no permission from an operator who does not declare Kueue."""
+    """A scenario about Kueue takes no permission from an operator who does not declare `kueue`."""
     assert permissions.of_scenario(ABOUT, make_profile(), namespace=None) == set()
     declared = make_profile(kueue=types.SimpleNamespace())
     found = {str(one) for one in permissions.of_scenario(ABOUT, declared, namespace=None)}
@@ -122,7 +122,7 @@ def test_a_scenario_about_kueue_applies_only_where_it_is_declared(cluster, tmp_p
         evidence = session.evidence(ABOUT)
     if declared is None:
         assert evidence.header["problem"]["verdict"] == "not_applicable"
-        assert "does not declare Kueue" in evidence.header["problem"]["text"]
+        assert "does not declare `kueue`" in evidence.header["problem"]["text"]
     else:
         answers = [(line.data["case"], line.data["code"]) for line in evidence.responses()]
         assert answers == [("api:Workload", 404)]

@@ -33,7 +33,8 @@ class Node:
     Attributes:
         name: its name.
         state: `cordoned`, `NotReady` or both, "" for nothing unusual.
-        facts: what identifies it: `uid`, ids of the machine, versions, `driver`; what nobody told is left out.
+        facts: what identifies it: `uid`, ids of the machine, versions, `driver`, and its `pool`; what nobody told is
+            left out.
         offered: how many GPUs it has.
         gpus: UUIDs of GPUs that payloads saw on it; a run may use some of them.
         healthy: how many of its GPUs can be asked for, None where nobody told.
@@ -109,18 +110,24 @@ def of_evidence(evidence: Evidence) -> Cluster:
             gpus.setdefault(node, set()).add(uuid)
         if word.data.get("nccl"):
             versions.setdefault("nccl", set()).add(str(word.data["nccl"]))
+    machines = list(node_status.gpu_nodes(evidence, resource))
+    label, pools = node_status.pools(machines, str(evidence.given.get("pool_label") or ""))
+    pool_of = {each.name: pool for pool, found in pools.items() for each in found if label and pool}
     return Cluster(
         fields.text(source, CLUSTER_UID),
         {
             machine.name: Node(
                 machine.name,
                 machine.state,
-                dict(_facts(machine)),
+                {
+                    **dict(_facts(machine)),
+                    **({"pool": pool_of[machine.name]} if machine.name in pool_of else {}),
+                },
                 max(machine.offers(resource)),
                 frozenset(gpus.get(machine.name, ())),
                 machine.offers(resource)[1] if resource else None,
             )
-            for machine in node_status.gpu_nodes(evidence, resource)
+            for machine in machines
         },
         {name: ", ".join(sorted(texts)) for name, texts in versions.items()},
     )

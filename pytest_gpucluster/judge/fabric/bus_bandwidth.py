@@ -70,7 +70,7 @@ def reaches_floor(evidence: Evidence, given: subjects.Given) -> Finding:
     figures = slowest(told)
     if told.cpu:
         text = f"{shared.CPU}; the data is right, but the figures say nothing about the fabric"
-        return found.not_applicable(text, numbers=(*_starts(told), *_numbers(figures, [])))
+        return found.not_applicable(text, numbers=(*_starts(told), *_numbers(figures, [], None)))
     odd = plausibility.impossible(told)
     if odd:
         return found.inconclusive(odd, plausibility.CONTRADICTS)
@@ -136,8 +136,9 @@ def _compared(
     keys = shared.keys(told)
 
     def found(floors: Iterable[Floor] = ()) -> wording.Findings:
-        numbers = (*_starts(told), *_numbers(figures, list(floors)))
-        facts = _facts(shape, told, figures)
+        compared = list(floors)
+        numbers = (*_starts(told), *_numbers(figures, compared, shape))
+        facts = _facts(shape, told, figures, compared)
         return wording.Findings(REQUIRED, gang, evidence=keys, numbers=numbers, facts=facts)
 
     if shape is None:
@@ -191,14 +192,22 @@ def _compared(
 
 
 def _facts(
-    shape: Shape | None, told: Told, figures: dict[tuple[str, int], tuple[float, Rank]]
+    shape: Shape | None, told: Told, figures: dict[tuple[str, int], tuple[float, Rank]], floors: list[Floor]
 ) -> dict[str, object]:
-    """Return what floors are proposed from: the slowest rank's figures with the shape that they belong to."""
+    """Return what floors are proposed from: the slowest rank's figures with the shape that they belong to.
+
+    A figure that a floor holds for has that floor beside it.
+    """
     if shape is None:
         return {}
     own = {**dataclasses.asdict(shape), "device": told.ranks[0].says("device_name")}
     listed = [
-        {"collective": name, "size": size, "busbw": rate if math.isfinite(rate) else None}
+        {
+            "collective": name,
+            "size": size,
+            "busbw": rate if math.isfinite(rate) else None,
+            **({"floor": floor.busbw} if (floor := _floor(floors, name, size)) is not None else {}),
+        }
         for (name, size), (rate, _) in sorted(figures.items())
     ]
     return {"shape": own, "bandwidth": listed}
@@ -249,18 +258,28 @@ def _starts(told: Told) -> tuple[Number, ...]:
     )
 
 
-def _numbers(figures: dict[tuple[str, int], tuple[float, Rank]], floors: list[Floor]) -> tuple[Number, ...]:
-    """Return the figures, each with the largest floor that holds for it."""
+def _floor(floors: list[Floor], name: str, size: int) -> Floor | None:
+    """Return the largest floor that holds for a collective of a size."""
+    fitting = (one for one in floors if one.collective == name and size >= one.size)
+    return max(fitting, key=lambda one: one.busbw, default=None)
+
+
+def _numbers(
+    figures: dict[tuple[str, int], tuple[float, Rank]], floors: list[Floor], shape: Shape | None
+) -> tuple[Number, ...]:
+    """Return the figures, each with the largest floor that holds for it.
+
+    The largest size of a collective has also what the wires of the shape carry: a small one never comes near it.
+    """
+    largest: dict[str, int] = {}
+    for name, size in figures:
+        largest[name] = max(size, largest.get(name, 0))
     found = []
     for (name, size), (rate, _) in sorted(figures.items()):
-        bound = max(
-            (f for f in floors if f.collective == name and size >= f.size),
-            key=lambda f: f.busbw,
-            default=None,
-        )
+        floor = _floor(floors, name, size)
+        wires = None if shape is None else collective.ceiling(name, shape)
+        peak = wires if size == largest[name] else None
         title = f"{name} of {size_text(size)}, slowest rank"
-        if bound is None:
-            found.append(Number(title, rate, "GB/s"))
-        else:
-            found.append(Number(title, rate, "GB/s", bound.busbw, bound.origin))
+        bound, origin = (None, "") if floor is None else (floor.busbw, floor.origin)
+        found.append(Number(title, rate, "GB/s", bound, origin, floor=floor is not None, peak=peak))
     return tuple(found[:48])

@@ -92,7 +92,7 @@ def names_slow(evidence: Evidence, given: subjects.Given) -> Finding:
         middle, origin = wire, f"{share:g} of the declared rate of its adapter"
     least = middle * share
     numbers = (
-        Number("slowest link", min(rates), "GB/s", round(least, 4), origin),
+        Number("slowest link", min(rates), "GB/s", round(least, 4), origin, floor=True),
         Number("median link", round(statistics.median_high(rates), 4), "GB/s"),
     )
     slow = [link for link in links if link.rate < least]

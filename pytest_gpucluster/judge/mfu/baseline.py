@@ -63,7 +63,8 @@ def not_fallen(evidence: Evidence, given: subjects.Given) -> Finding:
     allowed = samples.number(shared.mfu(given).get("regression")) or DEFAULT_LOSS
     origin = f"{1 - allowed:g} of {base.get('origin') or 'the baseline report'}"
     numbers = tuple(
-        Number(what, is_, unit, round((1 - allowed) * was, 5), origin) for what, unit, was, is_ in pairs
+        Number(what, is_, unit, round((1 - allowed) * was, 5), origin, floor=True)
+        for what, unit, was, is_ in pairs
     )
     fallen = [pair for pair in pairs if pair[3] < (1 - allowed) * pair[2]]
     if fallen:

@@ -209,7 +209,7 @@ def _numbers(told: Told, given: subjects.Given) -> list[Number]:
         if not ranked:
             continue
         value, rank = min(ranked, key=lambda one: one[0])
-        floor = floor_of(rank, name, given)
+        floor, (peak, _) = floor_of(rank, name, given), shared.peak(rank, name, given)
         what = f"{name} products of the slowest GPU ({rank.place})"
         found.append(
             Number(
@@ -218,6 +218,8 @@ def _numbers(told: Told, given: subjects.Given) -> list[Number]:
                 "TFLOP/s",
                 None if floor is None else floor.tflops,
                 "" if floor is None else floor.origin,
+                floor=floor is not None,
+                peak=peak,
             )
         )
     allowed = samples.number(shared.mfu(given).get("spread"))

@@ -32,6 +32,9 @@ UNLEARNED = Cause(
     "run the shipped payload; look for NaN in its line, and compare with --plain",
 )
 
+UTILISATION = "model FLOPs utilisation"
+"""Name of the figure that is compared with the floor."""
+
 UNTOLD = Cause(
     "the line does not report the loss before and after training, or the value is not a loss",
     "run the shipped payload: it reports the loss of one common batch before the first step and at the end",
@@ -71,8 +74,8 @@ def reaches_the_floor(evidence: Evidence, given: subjects.Given) -> Finding:
         (value for rank in told.measured if (value := share(rank, given)) is not None), default=None
     )
     number = Number(
-        "model FLOPs utilisation", None if reached is None else round(reached, 4), "", floor,
-        str(training.get("origin") or ""),
+        UTILISATION, None if reached is None else round(reached, 4), "", floor,
+        str(training.get("origin") or ""), floor=floor is not None, peak=1.0,
     )  # fmt: skip
     numbers = (number, _speed(told))
     void = [doubt for doubt in doubts if doubt.cause not in (shared.THROTTLED, shared.CAPPED)]

@@ -1,7 +1,9 @@
 """Every GPU's matrix products: a bar per GPU and format, with watts and MHz beside it, and the slow ones named."""
 
+import dataclasses
 import math
 import re
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,28 +18,69 @@ MOST = 64
 _LEFT, _RIGHT, _ROW = 190, 520, 18
 
 
-def drawn(facts: Mapping[str, Any]) -> Markup | None:
-    """Return the drawing of a finding's `products`, None without one; the format with the most figures is drawn."""
-    products, gpus = facts.get("products"), facts.get("gpus")
-    if not isinstance(products, Mapping) or not isinstance(gpus, list) or not products:
-        return None
-    name, values = max(
-        ((str(name), _numbers(each)) for name, each in products.items()),
-        key=lambda pair: sum(value is not None for value in pair[1]),
+@dataclasses.dataclass(frozen=True)
+class Gpu:
+    """What one GPU reached in a format: its name, TFLOP/s, the median of its node, and its gauges."""
+
+    name: str
+    value: float
+    median: float
+    gauges: tuple[str, ...]
+
+    @property
+    def slow(self) -> bool:
+        """Report whether it is slower than its neighbours by more than they differ."""
+        return self.value < BAND * self.median
+
+
+def drawn(facts: Mapping[str, Any]) -> list[tuple[str, Markup]]:
+    """Return a drawing of a finding's `products` for each format, with the format's name; none without figures."""
+    products, gpus, gauges = facts.get("products"), facts.get("gpus"), facts.get("gauges")
+    if not isinstance(products, Mapping) or not isinstance(gpus, list):
+        return []
+    told = gauges if isinstance(gauges, list) else []
+    found = [
+        (str(name), _gpus(_numbers(each), list(map(str, gpus)), told)) for name, each in products.items()
+    ]
+    return [(name, _drawing(name, known)) for name, known in found if known]
+
+
+def _drawing(name: str, known: Sequence[Gpu]) -> Markup:
+    shown = (
+        sorted(known, key=lambda gpu: gpu.value / (gpu.median or 1.0))[:MOST] if len(known) > MOST else known
     )
-    known = [(index, value) for index, value in enumerate(values) if value is not None and index < len(gpus)]
-    if not known:
-        return None
-    known = sorted(known, key=lambda pair: pair[1])[:MOST] if len(known) > MOST else known
-    gauges = facts.get("gauges")
-    parts = _parts(known, [_name(str(gpu)) for gpu in gpus], gauges if isinstance(gauges, list) else [])
-    return svg.drawing(22 + _ROW * len(known), f"{name} products of every GPU in TFLOP/s", parts)
+    left_out = len(known) - len(shown)
+    height = 22 + _ROW * len(shown) + (18 if left_out else 0)
+    return svg.drawing(height, f"{name} products of every GPU in TFLOP/s", _parts(shown, left_out))
+
+
+def _gpus(values: Sequence[float | None], places: Sequence[str], gauges: Sequence[Any]) -> list[Gpu]:
+    """Return the GPUs whose figure is known, each with the median of its node."""
+    by_node: dict[str, list[float]] = {}
+    known = [
+        (index, value) for index, value in enumerate(values) if value is not None and index < len(places)
+    ]
+    for index, value in known:
+        by_node.setdefault(_node(places[index]), []).append(value)
+    return [
+        Gpu(
+            _name(places[index]),
+            value,
+            statistics.median(by_node[_node(places[index])]),
+            tuple(_gauge(gauges[index] if index < len(gauges) else None)),
+        )
+        for index, value in known
+    ]
 
 
 def _name(place: str) -> str:
     """Return the GPU and its node of a rank's place, such as `GPU 3 on gpu-1`; the place itself if it has neither."""
     found = re.search(r"GPU (\d+).* on (\S+)$", place)
     return f"GPU {found[1]} on {found[2]}" if found else place
+
+
+def _node(place: str) -> str:
+    return place.rpartition(" on ")[2]
 
 
 def _numbers(told: Any) -> list[float | None]:
@@ -48,25 +91,23 @@ def _numbers(told: Any) -> list[float | None]:
     ]
 
 
-def _parts(
-    known: Sequence[tuple[int, float]], gpus: Sequence[str], gauges: Sequence[Any]
-) -> Iterator[Markup]:
-    top = max(value for _, value in known) or 1.0
-    middle = sorted(value for _, value in known)[len(known) // 2]
+def _parts(shown: Sequence[Gpu], left_out: int) -> Iterator[Markup]:
+    top = max(gpu.value for gpu in shown) or 1.0
     yield svg.text(_RIGHT + 8, 10, "TFLOP/s, power, clock")
-    for row, (index, value) in enumerate(known):
+    for row, gpu in enumerate(shown):
         y = 16 + row * _ROW
-        slow = value < BAND * middle
-        width = (_RIGHT - _LEFT) * value / top
-        yield svg.text(
-            _LEFT - 6, y + 12, svg.short(gpus[index], 30), anchor="end", kind="t strong" if slow else "t"
-        )
-        yield svg.box(
-            _LEFT, y + 3, width, 11, "bar low" if slow else "bar", title=f"{gpus[index]}: {value:.1f} TFLOP/s"
-        )
-        words = [f"{value:.1f}", *_gauge(gauges[index] if index < len(gauges) else None)]
-        words += [f"{100 * (1 - value / middle):.1f} % under the median"] if slow else []
-        yield svg.text(_RIGHT + 8, y + 12, ", ".join(words))
+        kind = "t strong" if gpu.slow else "t"
+        yield svg.text(_LEFT - 6, y + 12, svg.short(gpu.name, 30), anchor="end", kind=kind)
+        width = (_RIGHT - _LEFT) * gpu.value / top
+        told = f"{gpu.name}: {gpu.value:.4g} TFLOP/s"
+        yield svg.box(_LEFT, y + 3, width, 11, "bar low" if gpu.slow else "bar", title=told)
+        yield svg.text(_RIGHT + 8, y + 12, ", ".join([f"{gpu.value:.4g}", *gpu.gauges]), kind=kind)
+        if gpu.slow:
+            under = f"{1 - gpu.value / gpu.median:.1%} under its node's median"
+            yield svg.text(_LEFT + 6, y + 12, under, kind="t strong")
+    if left_out:
+        bottom = 16 + len(shown) * _ROW + 14
+        yield svg.text(0, bottom, f"{left_out} more GPUs, nearer to the median of their nodes, are not drawn")
 
 
 def _gauge(told: Any) -> Iterator[str]:

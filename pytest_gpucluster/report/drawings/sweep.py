@@ -9,6 +9,8 @@ from markupsafe import Markup
 from pytest_gpucluster.report.drawings import svg
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60, 560, 14, 230
+_LABEL = 52
+"""Room that the label of a size takes."""
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
 
@@ -19,23 +21,28 @@ def drawn(facts: Mapping[str, Any]) -> Markup | None:
         return None
     sizes = sorted({size for points in series.values() for size, _ in points})
     # Of a fabric that moved nothing the axis is still an axis.
-    top = max(max(value for points in series.values() for _, value in points) * 1.05, 1e-6)
+    floors = _series(facts.get("bandwidth"), "floor")
+    values = [value for each in (series, floors) for points in each.values() for _, value in points]
+    top = max(max(values) * 1.05, 1e-6)
     return svg.drawing(
-        _BOTTOM + 34, "Bus bandwidth in GB/s by size of the message", _parts(series, sizes, top)
+        _BOTTOM + 34, "Bus bandwidth in GB/s by size of the message", _parts(series, floors, sizes, top)
     )
 
 
-def _series(told: Any) -> dict[str, list[tuple[int, float]]]:
+def _series(told: Any, key: str = "busbw") -> dict[str, list[tuple[int, float]]]:
     found: dict[str, list[tuple[int, float]]] = {}
     for each in told if isinstance(told, list) else ():
-        size, value = each.get("size"), each.get("busbw")
+        size, value = each.get("size"), each.get(key)
         if isinstance(size, int) and size > 0 and isinstance(value, int | float) and math.isfinite(value):
             found.setdefault(str(each.get("collective")), []).append((size, float(value)))
     return {name: sorted(points) for name, points in sorted(found.items())}
 
 
 def _parts(
-    series: Mapping[str, Sequence[tuple[int, float]]], sizes: Sequence[int], top: float
+    series: Mapping[str, Sequence[tuple[int, float]]],
+    floors: Mapping[str, Sequence[tuple[int, float]]],
+    sizes: Sequence[int],
+    top: float,
 ) -> Iterator[Markup]:
     low, high = math.log2(sizes[0]), math.log2(sizes[-1])
 
@@ -49,14 +56,27 @@ def _parts(
         yield svg.line(_LEFT, y(tick), _RIGHT, y(tick), "grid")
         yield svg.text(_LEFT - 6, y(tick) + 4, svg.plain(tick), anchor="end")
     yield svg.text(0, _TOP - 2, "GB/s")
-    for size in sizes[:: max(1, math.ceil(len(sizes) / 9))]:
-        yield svg.text(x(size), _BOTTOM + 18, bytes_text(size), anchor="middle")
+    free = -math.inf
+    for size in sizes:
+        if x(size) >= free:
+            yield svg.text(x(size), _BOTTOM + 18, bytes_text(size), anchor="middle")
+            free = x(size) + _LABEL
+    legend = _TOP
     for number, (name, points) in enumerate(series.items()):
         yield svg.path([(x(size), y(value)) for size, value in points], f"series s{number % 4}")
         for size, value in points:
             yield svg.dot(x(size), y(value), number, f"{name}, {bytes_text(size)}: {value:.1f} GB/s")
-        yield svg.dot(_RIGHT + 16, _TOP + 6 + 18 * number, number)
-        yield svg.text(_RIGHT + 26, _TOP + 10 + 18 * number, svg.short(name, 20))
+        yield svg.dot(_RIGHT + 16, legend + 6, number)
+        yield svg.text(_RIGHT + 26, legend + 10, svg.short(name, 20))
+        legend += 18
+        for size, value in floors.get(name, ()):
+            yield svg.line(x(size) - 12, y(value), x(size) + 12, y(value), f"floor s{number % 4}")
+        if floors.get(name):
+            size, value = floors[name][0]
+            yield svg.text(
+                _RIGHT + 26, legend + 8, f"floor {value:.4g} from {bytes_text(size)}", kind="t soft"
+            )
+            legend += 16
 
 
 def bytes_text(size: int) -> str:

@@ -10,37 +10,38 @@ from pytest_gpucluster.report.drawings import svg
 
 _NAMES, _NODES = 170, 610
 _LEFT, _RIGHT = _NAMES + 8, _NODES - 8
-_LANE, _TOP = 18, 34
+_LANE, _TOP, _LABEL = 18, 22, 12
 _KEY = re.compile(r"@(\d+(?:\.\d+)?)$")
-_LEGEND = (
-    "0 s: the first gang was seen. Dotted: waits; outline: bound; filled: runs; stroke: ended; thin line: until it "
-    "is gone."
-)
-_LABELS = 3
-"""Rows of labels of moments above the lanes."""
+_LEGEND = "Dotted: waits; outline: bound; filled: runs; stroke: ended; thin line: until it is gone."
+_EXPIRED = "a wait ran out"
+"""How the moment is called at which the suite stopped waiting."""
 
 
-def drawn(facts: Mapping[str, Any], keys: Sequence[str] = ()) -> Markup | None:
+def drawn(facts: Mapping[str, Any], keys: Sequence[str] = (), *, waited: bool = False) -> Markup | None:
     """Return the drawing of a finding's `timeline`, None without one.
 
     Args:
         facts: of the finding.
-        keys: of the lines that decided a violation, such as `Pod/x@12.345`; the first one with a time is marked.
+        keys: of the lines that show a violation, such as `Pod/x@12.345`; the first one with a time decided.
+        waited: something did not come: where no violation was seen, the end of the wait decided.
     """
     told = facts.get("timeline")
     if not isinstance(told, Mapping) or not told.get("gangs"):
         return None
-    return _Timeline(told, keys).drawing()
+    return _Timeline(told, keys, waited=waited).drawing()
 
 
 class _Timeline:
-    def __init__(self, told: Mapping[str, Any], keys: Sequence[str]) -> None:
+    def __init__(self, told: Mapping[str, Any], keys: Sequence[str], *, waited: bool) -> None:
         self._told = told
         self._end = max(float(told["end"]), 0.001)
-        self._top = _TOP + _LABELS * 11
-        zero = float(told["zero"])
-        times = [float(found[1]) - zero for key in keys if (found := _KEY.search(str(key)))]
+        self._zero = float(told["zero"])
+        times = [float(found[1]) - self._zero for key in keys if (found := _KEY.search(str(key)))]
+        if not times and waited:
+            times = [float(each["t"]) for each in told.get("moments", ()) if each["name"] == _EXPIRED]
         self._decided = next((time for time in times if 0 <= time <= self._end), None)
+        self._labels = self._placed()
+        self._top = _TOP + _LABEL * len({row for row, *_ in self._labels})
 
     def drawing(self) -> Markup:
         lanes = list(self._lanes())
@@ -50,15 +51,14 @@ class _Timeline:
         for each in lanes:
             parts += each(y)
             y += _LANE
-        parts.append(svg.text(0, bottom + 44, _LEGEND, kind="t soft"))
+        legend = [f"0 s is t={self._zero:.2f} s of the evidence: the first gang was seen.", _LEGEND]
         if self._told.get("left_out"):
-            parts.append(svg.text(0, bottom + 58, f"{self._told['left_out']} more pods are not drawn"))
+            legend.append(f"{self._told['left_out']} more pods are not drawn")
+        for line, words in enumerate(legend):
+            parts.append(svg.text(0, bottom + 44 + 15 * line, words, kind="t soft"))
         names = ", ".join(str(gang["title"]) for gang in self._told["gangs"])
-        return svg.drawing(
-            bottom + (62 if self._told.get("left_out") else 48),
-            f"Timeline of {names}, {self._end:.2f} s",
-            parts,
-        )
+        height = bottom + 36 + 15 * len(legend)
+        return svg.drawing(height, f"Timeline of {names}, {self._end:.2f} s", parts)
 
     def _x(self, time: float) -> float:
         return _LEFT + (_RIGHT - _LEFT) * min(max(time / self._end, 0.0), 1.0)
@@ -105,19 +105,29 @@ class _Timeline:
             yield svg.line(x, self._top, x, bottom, "grid")
             yield svg.text(x, bottom + 26, f"{svg.plain(tick)} s", anchor="middle")
 
-    def _moments(self, bottom: float) -> Iterator[Markup]:
-        moments = [*self._told.get("moments", ())]
-        if self._decided is not None:
-            moments.append({"t": self._decided, "name": "decided here", "kind": "decided"})
-        free = [float("-inf")] * (_LABELS + 1)
-        for moment in sorted(moments, key=lambda each: float(each["t"])):
-            x, name = self._x(float(moment["t"])), str(moment["name"])
-            width = len(name) * 5.4
+    def _placed(self) -> list[tuple[int, float, float, str, bool]]:
+        """Return the labels of moments: row, left end, place of their line, words, whether it decided.
+
+        Moments at one place share a label. No label lies over another: each is in the first row that is free there.
+        """
+        named: dict[float, list[str]] = {}
+        for moment in self._told.get("moments", ()):
+            named.setdefault(round(self._x(float(moment["t"]))), []).append(str(moment["name"]))
+        decided = None if self._decided is None else round(self._x(self._decided))
+        if decided is not None:
+            named.setdefault(decided, []).insert(0, "decided here")
+        found, free = list[tuple[int, float, float, str, bool]](), list[float]()
+        for x, names in sorted(named.items()):
+            words = ", ".join(dict.fromkeys(names))
+            width = len(words) * (6.9 if x == decided else 6.1)
             left = min(max(x - width / 2, 0.0), svg.WIDTH - width)
-            row = next((row for row in range(_LABELS) if free[row] < left), None)
-            yield svg.line(x, self._top - 4, x, bottom, str(moment.get("kind", "moment")))
-            if row is None:
-                continue  # its line stays; a label over others could not be read
-            free[row] = left + width + 6
-            kind = "t strong" if moment.get("kind") == "decided" else "t"
-            yield svg.text(left, 12 + row * 12, name, kind=kind)
+            row = next((row for row, end in enumerate(free) if end < left), len(free))
+            free[row : row + 1] = [left + width + 8]
+            found.append((row, left, x, words, x == decided))
+        return found
+
+    def _moments(self, bottom: float) -> Iterator[Markup]:
+        for row, left, x, words, decided in self._labels:
+            y = 12 + row * _LABEL
+            yield svg.line(x, y + 3, x, bottom, "decided" if decided else "moment")
+            yield svg.text(left, y, words, kind="t strong" if decided else "t")
