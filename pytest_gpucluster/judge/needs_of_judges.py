@@ -55,6 +55,7 @@ NEEDED: Mapping[str, Needs] = {
     "health.quarantine.named_and_ending": Needs(seen=("Node",)),
     "inventory.gpu_count.gpus_as_declared": Needs(seen=("Node",)),
     "inventory.node_pool.nodes_alike": Needs(seen=("Node",), given=("pool_label",)),
+    "inventory.pinned_images.pinned_by_digest": Needs(roles=("subject",), given=("images",)),
     "inventory.scheduler_parts.scheduler_answers": Needs(given=_SIZE),
     "inventory.training_queue.queue_fits": Needs(seen=("Node",)),
     "inventory.versions.versions_supported": Needs(seen=("Node",), given=("versions",)),
