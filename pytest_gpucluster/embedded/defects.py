@@ -9,6 +9,9 @@ CORE_DEFECTS: Mapping[str, str] = {
     ),
     "access.nodes-hidden": "service accounts of pods may not get nodes, even if roles and bindings allow it",
     "admission.foreign-policy": "a policy engine that belongs to no scheduler denies every new Job",
+    "admission.rewrites-images": (
+        "a webhook that points the images of pods to a mirror names them by tag there, not by digest"
+    ),
     "lifecycle.job-forgets-finished": ("an Indexed Job knows its finished indexes only from existing pods"),
 }
 """Defects of Kubernetes' own part, with one line on what each does."""

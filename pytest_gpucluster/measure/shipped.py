@@ -11,13 +11,13 @@ class ShippedError(Exception):
     """A list that is not where it should be; the text is one line."""
 
 
-def load(name: str) -> Any:
-    """Return what a file of `fixtures/floors` holds.
+def load(name: str, folder: str = "floors") -> Any:
+    """Return what a file of a folder of `fixtures` holds.
 
     Raises:
         ShippedError: there is none of that name, in a checkout or in an installed package.
     """
-    path = folders.shipped("floors") / f"{name}.yaml"
+    path = folders.shipped(folder) / f"{name}.yaml"
     if not path.is_file():
         raise ShippedError(f"no list {name!r} in {path.parent}")
     return yaml.safe_load(path.read_text(encoding="utf-8"))

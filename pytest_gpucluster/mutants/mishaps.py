@@ -80,7 +80,7 @@ MUTANTS: base.Table = {
     "member.failed": base.Mutant(
         "one member of each gang is Failed: its kubelet evicted it",
         _befalls(_fail),
-        {**dict.fromkeys(_ANY, "inconclusive"), "REF-009": "fail"},
+        {**dict.fromkeys((*_ANY, "INV-007"), "inconclusive"), "REF-009": "fail"},
     ),
     "member.started-again": base.Mutant(
         "the containers of one member were started again",

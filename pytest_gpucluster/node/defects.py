@@ -32,6 +32,7 @@ NEVER_RESTARTS = "node.never-restarts"
 SHARES_A_DEVICE = "node.shares-a-device"
 CORRUPTS_COLLECTIVES = "node.corrupts-collectives"
 CORRUPTS_PRODUCTS = "node.corrupts-products"
+QUARANTINE_FORGOTTEN = "node.quarantine-forgotten"
 
 DEFECTS: dict[str, str] = {
     BLOCKS_PORT: "traffic to a TCP port that a pod declares is dropped (the job plugins declare one)",
@@ -63,6 +64,9 @@ DEFECTS: dict[str, str] = {
     NEVER_RESTARTS: "a failed container is not restarted, even if its pod's restartPolicy asks for it",
     SHARES_A_DEVICE: "the device plugin gives a container its first GPU twice and not the second",
     CORRUPTS_COLLECTIVES: "one element of each sum and gather is wrong on the last rank, as behind a faulty link",
+    QUARANTINE_FORGOTTEN: (
+        "the last node keeps the label by which SageMaker HyperPod takes a node out of service, without a fault"
+    ),
     CORRUPTS_PRODUCTS: "one element of each matrix product is wrong on the last rank, as on a GPU with damaged cores",
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from pytest_gpucluster.node import machine
+from pytest_gpucluster.node import defects, machine
 from pytest_gpucluster.node.api import Api, ApiError
 from pytest_gpucluster.node.config import AgentConfig, NodeSpec
 from pytest_gpucluster.plain.names import ANNOTATION_KUBELET_SOCKET
@@ -25,6 +25,17 @@ PRESSURES = {
     "DiskPressure": ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
     "PIDPressure": ("KubeletHasSufficientPID", "kubelet has sufficient PID available"),
 }
+
+
+QUARANTINE = ("sagemaker.amazonaws.com/node-health-status", "UnschedulablePendingReplacement")
+"""Label of a quarantine: no scheduler reads it, so a node that keeps it goes on as before."""
+
+
+def marks(spec: NodeSpec, config: AgentConfig) -> dict[str, str | None]:
+    """Return the labels of planted defects, None for those that the node must not have."""
+    key, value = QUARANTINE
+    forgotten = defects.QUARANTINE_FORGOTTEN in config.defects and spec.name == config.nodes[-1].name
+    return {key: value if forgotten else None}
 
 
 def managed_resources(spec: NodeSpec, config: AgentConfig) -> dict[str, str]:
@@ -52,6 +63,7 @@ def node_object(spec: NodeSpec, config: AgentConfig, ip: str) -> Object:
         "kubernetes.io/hostname": spec.name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": architecture,
+        **{key: value for key, value in marks(spec, config).items() if value is not None},
         **spec.labels,
     }
     common = {"lastHeartbeatTime": moment, "lastTransitionTime": moment}
@@ -112,7 +124,9 @@ async def register(api: Api, node: Object) -> None:
 
 
 async def report(api: Api, spec: NodeSpec, config: AgentConfig) -> None:
-    """Write the node's own resources again, as a kubelet that comes back does; others stay as they are."""
+    """Write the node's own resources and labels again, as a kubelet that comes back does; others stay as they are."""
+    labels = {key: value for key, value in marks(spec, config).items() if key not in spec.labels}
+    await api.patch(f"/api/v1/nodes/{spec.name}", {"metadata": {"labels": labels}})
     status = {"capacity": managed_resources(spec, config), "allocatable": usable_resources(spec, config)}
     await api.patch(f"/api/v1/nodes/{spec.name}/status", {"status": status})
 

@@ -62,7 +62,7 @@ class ContainerState:
         status: Object = {
             "name": self.name,
             "image": self.image,
-            "imageID": "",
+            "imageID": self.image if "@" in self.image else "",
             "ready": self.ready,
             "started": self.running,
             "restartCount": self.restarts,

@@ -45,9 +45,14 @@ _DOMAINS = (
     "nvidia.com", "node.kubernetes.io", "node.alpha.kubernetes.io", "scheduling.k8s.io", "topology.kubernetes.io",
     "scheduler.alpha.kubernetes.io", "autoscaler.kubernetes.io", "cluster-autoscaler.kubernetes.io", "karpenter.sh",
     "kubernetes.io", "istio.io", "linkerd.io", "cilium.io", "projectcalico.org", "ovn.org", "x-k8s.io", "k8s.io",
-    "ray.io", "amd.com", "intel.com", "openshift.io", "sim",
+    "ray.io", "amd.com", "intel.com", "openshift.io", "sagemaker.amazonaws.com", "cloud.google.com",
+    "oraclecloud.com", "sim",
 )  # fmt: skip
-_BARE = frozenset({"pod-group-name", "app", "role", "task", "job-name", "controller-uid", "name", "queue"})
+_BARE = frozenset({
+    "pod-group-name", "app", "role", "task", "job-name", "controller-uid", "name", "queue", "cordon-by",
+    "cordon-timestamp", "quarantineHealthEvent", "quarantineHealthEventAppliedTaints",
+    "quarantineHealthEventIsCordoned",
+})  # fmt: skip
 _NEVER = ("last-applied-configuration", "sidecar.istio.io/status", "cluster.x-k8s.io/annotations")
 """Ends of annotations that repeat a whole manifest."""
 _PLAIN = re.compile(r"[\w.:/,@=+\[\]{}\"' -]{0,200}")

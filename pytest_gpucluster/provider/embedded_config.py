@@ -155,7 +155,9 @@ def node_config(
         "dns_domain": "cluster.local",
         "gpu_resource": profile.gpu_resource,
         "images": {
-            **{image: [sys.executable] for image in image_table(loaded).values()},
+            # Pods of a site's own tests may name the interpreter by its role alone.
+            **{name: [sys.executable] for named in image_table(loaded).items() for name in named},
+            **{f"{name.partition('@')[0]}:*": [sys.executable] for name in image_table(loaded).values()},
             **images.stand_ins(),
         },
         "defects": list(defects),

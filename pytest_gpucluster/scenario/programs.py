@@ -25,6 +25,12 @@ def image(stage: Stage, role: str) -> str:
     return images[role]
 
 
+def roles_with_image(stage: Stage) -> list[str]:
+    """Return the roles for which the cluster has an image, sorted."""
+    images: Mapping[str, str] = getattr(stage.cluster, "images", {})
+    return sorted(images)
+
+
 def no_image_fix(role: str) -> str:
     """Return what to do where the profile names no image for a role."""
     more = " and PyTorch" if role == "torch" else ""

@@ -1,5 +1,8 @@
-"""Defects of the isolation of devices."""
+"""Defects of the isolation of devices, and of how nodes are taken out of service."""
 
 from collections.abc import Mapping
 
-FLIPS: Mapping[str, Mapping[str, str]] = {"node.devices-leak": {"HLT-004": "fail"}}
+FLIPS: Mapping[str, Mapping[str, str]] = {
+    "node.devices-leak": {"HLT-004": "fail"},
+    "node.quarantine-forgotten": {"HLT-005": "fail"},
+}

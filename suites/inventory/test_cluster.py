@@ -7,11 +7,13 @@ from pytest_gpucluster.judge.inventory import (
     gpu_count,
     job_defaults,
     node_pool,
+    pinned_images,
     scheduler_config,
     training_queue,
     versions,
 )
 
+from ..scenarios import pinned_images as pods_of_images
 from ..scenarios.inventory import inventory
 
 
@@ -62,6 +64,23 @@ def test_component_versions_are_recorded_and_supported(settle: Callable[[], None
 
     The versions of Kubernetes, of the GPU driver and of the components in the profile's support matrix are recorded,
     and each SHOULD be in that matrix. An unknown version is not in the matrix.
+    """
+    settle()
+
+
+@requirement(
+    "INV-007",
+    level="must",
+    documents="R J",
+    scenario=pods_of_images.pinned_images,
+    judge=pinned_images.pinned_by_digest,
+    presupposes=[pinned_images.from_a_registry],
+)
+def test_training_images_are_pinned_by_digest(settle: Callable[[], None]) -> None:
+    """Training images are pinned by digest.
+
+    Each container of a pod that the suite makes of the profile's images MUST name its image by digest, once the cluster
+    has admitted the pod: regular containers, init containers, and what a webhook puts beside them.
     """
     settle()
 

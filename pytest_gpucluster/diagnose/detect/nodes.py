@@ -1,7 +1,6 @@
 """Nodes that have what a gang waits for and do not give it: closed ones, and those whose devices are ill."""
 
 import dataclasses
-import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
@@ -12,15 +11,11 @@ from pytest_gpucluster.diagnose.machines import Machine
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.objects import quarantines
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.objects.pods import pods as every_pod
 from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Cause
-
-UNWELL = re.compile(
-    r"unhealthy|xid|fault|broken|fail(?:ed|ure|ing)|degraded|quarantin|repair|\brma\b", re.IGNORECASE
-)
-"""Words of a taint by which somebody keeps pods off a node whose devices are ill: to tolerate it is no fix."""
 
 
 def waits(s: Situation) -> bool:
@@ -127,7 +122,7 @@ def _opening(node: Machine, resource: str) -> str:
         return f"find out why {node.name} was cordoned; once it is healthy: kubectl uncordon {node.name}"
     if "not Ready" in node.shut:
         return f"check the kubelet and the network of {node.name}"
-    if UNWELL.search(node.shut):
+    if quarantines.UNWELL.search(node.shut):
         return (
             f"find out why {node.name} was given the taint (look {machines.check(resource, node.name)}); once it is "
             "healthy, remove the taint (kubectl taint nodes)"

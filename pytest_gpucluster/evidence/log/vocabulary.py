@@ -248,6 +248,7 @@ GIVEN: Mapping[str, str] = {
     "members": "pods of the subject",
     "min_member": "pods of which the subject needs a place at once",
     "size": "pods of each Job",
+    "images": "role of an image -> image that pods name",
     "resource": "the resource that is scarce, or of GPUs",
     "currency": "what scarcity is made of: slots, gpu or quota",
     "total": "how much of it there is",
