@@ -198,7 +198,8 @@ class Profile(Frozen):
     )
     overlay: Mapping[OverlayPart, Mapping[str, Any]] = Field(
         description="What is added to every pod, in the form of a pod: metadata.labels, metadata.annotations, "
-        "spec.tolerations, spec.nodeSelector, spec.imagePullSecrets ..."
+        "spec.tolerations, spec.nodeSelector, spec.imagePullSecrets ... An entry of spec.containers without a name is "
+        "laid onto every container: env, volumeMounts, securityContext ..."
     )
     images: Mapping[ImageName, Annotated[str, shapes.IMAGE]] = Field(
         description="Images of payloads by role, best pinned by digest"

@@ -1,4 +1,4 @@
-"""The pod overlay: what an operator's cluster wants on every pod (tolerations, pull secrets, annotations ...)."""
+"""The pod overlay: what an operator's cluster wants on every pod (tolerations, pull secrets, mounts, variables ...)."""
 
 import copy
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,31 @@ def apply_overlay(manifest: Manifest, overlay: Mapping[str, Any]) -> Manifest:
     """Return a copy of a manifest with the overlay on every pod template in it.
 
     `overlay` has the shape of a pod: `metadata.labels`, `metadata.annotations` and `spec`. Maps are merged, the
-    overlay wins; lists (tolerations, imagePullSecrets, env) are appended. Objects without pods come back unchanged.
+    overlay wins; lists (tolerations, imagePullSecrets, volumes) are appended. An entry of `spec.containers` without a
+    name is laid onto every container, init containers too; one with a name is a further container. Objects without
+    pods come back unchanged.
     """
     result = copy.deepcopy(manifest)
     if overlay:
         for metadata, spec in pod_templates(result):
             _merge(metadata, overlay.get("metadata") or {})
-            _merge(spec, overlay.get("spec") or {})
+            _lay_onto_pod(spec, overlay.get("spec") or {})
     return result
+
+
+def _lay_onto_pod(pod: Manifest, extra: Mapping[str, Any]) -> None:
+    entries = copy.deepcopy(extra.get("containers") or [])
+    for_all = [each for each in entries if isinstance(each, dict) and not each.get("name")]
+    if not for_all:
+        _merge(pod, extra)
+        return
+    further = [each for each in entries if each not in for_all]
+    present = [*(pod.get("initContainers") or []), *(pod.get("containers") or [])]
+    for container in [*present, *further]:
+        for each in for_all:
+            _merge(container, each)
+    rest = {key: value for key, value in extra.items() if key != "containers"}
+    _merge(pod, {**rest, "containers": further} if further else rest)
 
 
 def pod_templates(manifest: Manifest) -> Iterator[tuple[Manifest, Manifest]]:

@@ -1,5 +1,6 @@
 """A gang written once, for each scheduler."""
 
+import copy
 import dataclasses
 import json
 
@@ -278,6 +279,53 @@ def test_the_overlay_reaches_every_pod():
         assert pod["tolerations"] == [{"key": "gpu"}]
         assert pod["nodeSelector"] == {"pool": "a"}
     assert json.dumps(job) == before
+
+
+MOUNTED = {
+    "spec": {
+        "volumes": [{"name": "data", "hostPath": {"path": "/data"}}],
+        "containers": [
+            {
+                "env": [{"name": "NCCL_DEBUG", "value": "WARN"}],
+                "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+                "securityContext": {"allowPrivilegeEscalation": False},
+            },
+            {"name": "exporter", "image": "exporter:1"},
+        ],
+    }
+}
+
+
+@pytest.mark.parametrize("scheduler", ["volcano", "native", "kueue", "default-scheduler"])
+def test_mounts_and_variables_of_the_overlay_reach_every_container(scheduler):
+    """Sidecars, init containers and what the overlay adds too; each keeps what is its own."""
+    (entry, exporter) = MOUNTED["spec"]["containers"]
+    spec = (
+        SPEC
+        if scheduler == "volcano"
+        else dataclasses.replace(SPEC, roles=SPEC.roles[1:], plugins={}, policies=())
+    )
+    made = json.loads(json.dumps(dialect_for(scheduler).write(spec)))
+    for _, pod in pod_templates(made):
+        pod["initContainers"] = [{"name": "first", "image": "python"}]
+    own = [copy.deepcopy(pod) for _, pod in pod_templates(made)]
+    laid = apply_overlay(made, MOUNTED)
+    assert apply_overlay(laid, MOUNTED) == laid
+    found = [pod for _, pod in pod_templates(laid)]
+    assert len(found) == len(own) > 0
+    for before, after in zip(own, found, strict=True):
+        assert after["volumes"] == before["volumes"] + MOUNTED["spec"]["volumes"]
+        assert [each["name"] for each in after["containers"]] == [
+            *(each["name"] for each in before["containers"]), exporter["name"],
+        ]  # fmt: skip
+        every = [*before["initContainers"], *before["containers"], exporter]
+        for container, now in zip(every, [*after["initContainers"], *after["containers"]], strict=True):
+            assert now == {
+                **container,
+                "env": container.get("env", []) + entry["env"],
+                "volumeMounts": container.get("volumeMounts", []) + entry["volumeMounts"],
+                "securityContext": entry["securityContext"],
+            }
 
 
 @given(

@@ -23,10 +23,12 @@ class Image:
     entrypoint: Sequence[str] = ()
     user: str = ""
     """Numbers where pods say `runAsNonRoot`: the kubelet cannot look a name up."""
+    env: Sequence[str] = (PATH,)
+    """Variables, `NAME=VALUE`."""
 
     def config(self, layer: str) -> bytes:
         """Return the image's configuration, for the digest of its layer."""
-        config: dict[str, object] = {"Env": [PATH]}
+        config: dict[str, object] = {"Env": list(self.env)}
         if self.entrypoint:
             config["Entrypoint"] = list(self.entrypoint)
         if self.user:

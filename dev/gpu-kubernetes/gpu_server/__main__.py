@@ -1,0 +1,207 @@
+"""`python3 -m gpu_server up|down`: what `up` and `down` beside this folder call."""
+
+import argparse
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from . import control_plane, device_plugin, kernel, links, machine, node, places
+from .failure import Failed
+from .settings import Settings
+
+LOCK = "lock"
+PID = "cluster.pid"
+END = 30.0
+"""Seconds for a cluster to end."""
+
+
+def up(options: argparse.Namespace) -> None:
+    """Bring a cluster up, or nothing."""
+    began = time.monotonic()
+    say = _clock(began)
+    machine.check_parts()
+    machine.check(options.nodes)
+    which = kernel.version()
+    real = options.devices == "nvidia"
+    libraries = machine.libraries() if real else ()
+    gpus = machine.gpus(libraries) if real else ()
+    settings = Settings(machine.dealt(gpus, options.nodes), options.devices, which, libraries)
+    places.STATE.mkdir(parents=True, exist_ok=True)
+    lock = (places.STATE / LOCK).open("a")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise Failed(f"a cluster runs in {places.STATE} already: `down` ends it") from None
+    _clean()
+    try:
+        _start(settings, lock, say)
+    except BaseException:
+        _end()
+        _clean()
+        raise
+    say(f"up: admin's kubeconfig is {places.kubeconfig('admin')}")
+
+
+def _clock(began: float) -> Callable[[str], None]:
+    def say(text: str) -> None:
+        print(f"  {time.monotonic() - began:5.1f} s  {text}", flush=True)
+
+    return say
+
+
+def _start(settings: Settings, lock: IO[str], say: Callable[[str], None]) -> None:
+    # The API client and cryptography are read here, for `down` has no use for them.
+    from . import addons, certificates, images
+
+    if settings.control_groups == 1:
+        say("control groups of version 1: kubelets run with failCgroupV1: false")
+    kernel.keep(settings.control_groups)
+    kernel.make_groups(settings.control_groups, settings.nodes)
+    settings.write()
+    certificates.write_all(settings.nodes)
+    images.write(settings.libraries)
+    process = subprocess.Popen(
+        control_plane.command(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=(places.STATE / "control-plane.log").open("w"),
+        text=True,
+        bufsize=1,
+        start_new_session=True,
+        # Whoever has the lock runs: it is given up by the last process that has it.
+        pass_fds=[lock.fileno()],
+    )
+    lock.close()
+    assert process.stdin is not None
+    _expect(process, "namespaces")
+    first = control_plane.first_process(process)
+    (places.STATE / PID).write_text(f"{first} {_born(first)}")
+    links.to_control_plane(first)
+    process.stdin.write("linked\n")
+    _expect(process, "control plane")
+    say("the API server is ready")
+    addons.install(settings)
+    addons.await_nodes(settings)
+    offered = settings.fake_gpus if settings.devices == "fake" else len(settings.nodes[0].gpus)
+    say(f"{len(settings.nodes)} node(s) Ready, {offered} {addons.RESOURCE} allocatable on each")
+    addons.await_serving()
+    say("CoreDNS and Kueue serve")
+    process.stdin.write(f"{control_plane.STAYS}\n")
+
+
+def _expect(process: "subprocess.Popen[str]", word: str) -> None:
+    assert process.stdout is not None
+    said = process.stdout.readline().strip()
+    if said != word:
+        log = (places.STATE / "control-plane.log").read_text().strip().splitlines()
+        raise Failed(said.removeprefix("failed: ") or (log[-1] if log else "the control plane ended"))
+
+
+def down(_: argparse.Namespace) -> None:
+    """End the cluster, and take back what it made."""
+    if not places.STATE.is_dir():
+        print("  no cluster is up")
+        return
+    _end()
+    _clean()
+    shutil.rmtree(places.STATE)
+    print("  down")
+
+
+def declare(options: argparse.Namespace) -> None:
+    """Write the profile prod-a of the cluster that is up, and make the user with whom the suite runs."""
+    from . import declared
+
+    if not (places.STATE / PID).is_file():
+        raise Failed("no cluster is up")
+    folder = declared.write(Settings.read(), options.add)
+    declared.grant(folder, options.marks)
+    print(folder)
+
+
+def _born(pid: int) -> str:
+    """Return when a process started, which tells it from another one of the same number; "" if it ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
+
+
+def _end() -> None:
+    """End all processes of the cluster: they are in one namespace, whose first process is killed.
+
+    `unshare`, which started that process, ends when all others are gone too, and has the lock until then.
+    """
+    try:
+        pid, born = (places.STATE / PID).read_text().split()
+    except (FileNotFoundError, ValueError):
+        return
+    if _born(int(pid)) == born:
+        os.kill(int(pid), signal.SIGKILL)
+    end = time.monotonic() + END
+    with (places.STATE / LOCK).open("a") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                if time.monotonic() > end:
+                    raise Failed(f"processes of the cluster do not end within {END:.0f} s") from None
+                time.sleep(0.05)
+            else:
+                return
+
+
+def _clean() -> None:
+    """Remove what a cluster left, also one that was killed."""
+    links.remove_from_machine()
+    kernel.take_back()
+    for each in places.STATE.iterdir():
+        if each.is_dir():
+            shutil.rmtree(each)
+        elif each.name != LOCK:
+            each.unlink()
+
+
+def main() -> None:
+    """Do what is asked."""
+    parser = argparse.ArgumentParser(prog="gpu-kubernetes", description=__doc__)
+    verbs = parser.add_subparsers(required=True)
+    for verb in (up, down, declare):
+        each = verbs.add_parser(verb.__name__, help=(verb.__doc__ or "").splitlines()[0])
+        each.set_defaults(verb=verb)
+        if verb is up:
+            each.add_argument("--nodes", type=int, default=1, help="over which the GPUs are dealt")
+            each.add_argument(
+                "--devices",
+                choices=("nvidia", "fake"),
+                default="nvidia",
+                help="fake: GPUs that are not there",
+            )
+        if verb is declare:
+            each.add_argument(
+                "-m", dest="marks", default="", help="the rows that the user may run, as in pytest"
+            )
+            each.add_argument(
+                "--add", type=Path, action="append", default=[], help="further sections of the profile"
+            )
+    verbs.add_parser("control-plane").set_defaults(verb=lambda _: control_plane.run())
+    for name, run in (("node", node.run), ("device-plugin", device_plugin.run)):
+        each = verbs.add_parser(name)
+        each.add_argument("number", type=int)
+        each.set_defaults(verb=lambda options, run=run: run(options.number))
+    options = parser.parse_args()
+    try:
+        options.verb(options)
+    except Failed as error:
+        sys.exit(f"gpu-kubernetes: {error}")
+
+
+if __name__ == "__main__":
+    main()
