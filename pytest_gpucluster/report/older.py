@@ -17,7 +17,6 @@ _RUN: Mapping[str, Default] = {
 }  # fmt: skip
 _INSIDE: Mapping[str, Mapping[str, Default]] = {
     "run": _RUN,
-    "cluster": {"name": str, "provider": str, "versions": dict, "nodes": list},
     "profile": {"values": dict, "sources": dict},
     "cleanup": {"done": lambda: False, "left_overs": list, "proof": list},
     "requests": {"total": lambda: 0, "by": dict},

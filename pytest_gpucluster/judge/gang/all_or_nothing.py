@@ -50,14 +50,23 @@ def part_would_fit(evidence: Evidence, attempt: Attempt) -> tuple[str, ...]:
     held = attempt.reading.held
     if held is None:
         return ()
-    if held.would_fit:
-        return held.would_fit
+    noted: list[str] = []
     for note in evidence.notes("scarce"):
-        resource, free = str(note.data.get("resource") or ""), fields.quantity(note.data.get("free"))
+        resource = str(note.data.get("resource") or "")
         asked = [fields.requested(pod.last, resource) for pod in attempt.gen.members]
-        if note.t <= held.end and any(0 < one <= free for one in asked):
-            return (note.key,)
-    return _room_for_one(evidence, attempt, held)
+        if note.t > held.end or not any(asked):
+            continue
+        free, total = (_amount(note.data.get(key)) for key in ("free", "total"))
+        # Room for all of them, for none, or for more than there is, is no scarcity: the driver did something else.
+        if free is None or total is None or free > total or not min(filter(None, asked)) <= free < sum(asked):
+            return ()
+        noted.append(note.key)
+    return held.would_fit or tuple(noted[:1]) or _room_for_one(evidence, attempt, held)
+
+
+def _amount(said: object) -> float | None:
+    """Return a number of slots, None where none is told."""
+    return float(said) if isinstance(said, int | float) and not isinstance(said, bool) and said >= 0 else None
 
 
 def _room_for_one(evidence: Evidence, attempt: Attempt, held: gates.Held) -> tuple[str, ...]:
