@@ -114,10 +114,16 @@ CONTRADICTED: Mapping[str, frozenset[str]] = {
 name looks at it, and one whose name is a mistake need not be started."""
 
 
+UNEXPLAINED = "controller-warns"
+"""Code of a warning that is quoted as it is: whatever else explains the job knows more."""
+
+
 def without_contradictions(suspects: list[Suspect]) -> list[Suspect]:
     """Return the suspects without those that another answers; of one code a sure one answers the guesses."""
     faults = [one for one in suspects if one.kind is not Kind.NOTE]
     answered = {code for one in faults for code in CONTRADICTED.get(one.code, ())}
+    if any(one.code != UNEXPLAINED and one.certainty is not Certainty.POSSIBLE for one in faults):
+        answered.add(UNEXPLAINED)
     sure = {one.code for one in faults if one.certainty is Certainty.SURE and one.code in CONTRADICTED}
     return [
         one for one in suspects
@@ -309,7 +315,7 @@ def missing(s: Situation) -> tuple[str, ...]:
         if (ref := fields.sub(entry, "valueFrom", "configMapKeyRef")).get("name") and not ref.get("optional")
     }  # fmt: skip
     absent_maps = sorted(name for name in wanted if s.object("ConfigMap", name, s.namespace) is None)
-    if absent_maps:
+    if absent_maps and not s.ended:  # a controller takes its ConfigMap back with the job
         found.append(
             f"ConfigMaps {wording.listed(absent_maps, 4)}: the values that pods take from them are missing"
         )

@@ -55,7 +55,8 @@ SCATTERED = Cause(
 )
 NO_ROOM = Cause(
     "the cluster has no room for all members at once",
-    "add nodes, free what occupies it, or lower minAvailable to what fits",
+    "free what occupies the nodes or the queue (kubectl describe nodes, kubectl describe queue), or add nodes; a Job "
+    "of your own may be made smaller: fewer replicas, and with them minAvailable (of a native PodGroup minCount)",
 )
 SCHEDULER_SILENT = Cause(
     "no scheduler handles the PodGroup: it has no phase and no scheduler reported about it",

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pytest_gpucluster.evidence.objects import clusters
+
 OF_MACHINES = ("inventory", "health", "numa", "fabric", "mfu")
 """Areas whose rows speak of the machines on which they were tried: what passes elsewhere does not clear one of them."""
 
@@ -15,23 +17,12 @@ READ_FROM_NODES = ("NUMA-001", "NUMA-006")
 def together(scenarios: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what the scenarios saw of the cluster: `uid`, `machines` by name, `components` with their versions.
 
-    What a later one saw counts, but what only an earlier one saw stays; GPUs of a node add up.
+    How they are put together is `clusters.together`'s.
     """
-    uid, machines, components = "", dict[str, dict[str, Any]](), dict[str, str]()
-    for each in scenarios:
-        seen = each.get("seen") or {}
-        uid = str(seen.get("uid") or uid)
-        components |= seen.get("versions") or {}
-        for name, facts in (seen.get("nodes") or {}).items():
-            known = machines.get(name, {})
-            uuids = sorted({*known.get("gpu_uuids", ()), *facts.get("gpu_uuids", ())})
-            kept = {key: value for key, value in known.items() if key != "state"}
-            machines[name] = {**kept, **facts, **({"gpu_uuids": uuids} if uuids else {})}
-    found = {
-        "uid": uid,
-        "machines": dict(sorted(machines.items())),
-        "components": dict(sorted(components.items())),
-    }
+    told = clusters.written(
+        clusters.together(clusters.read_back(each.get("seen") or {}) for each in scenarios)
+    )
+    found = {"uid": told["uid"], "machines": told["nodes"], "components": told["versions"]}
     return {key: value for key, value in found.items() if value}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.report import claims, identity, seal, site
+from pytest_gpucluster.report import claims, identity, older, seal, site
 from pytest_gpucluster.report.answer import answer, counts
 from pytest_gpucluster.report.journal import JOURNAL, SCHEMA, Journal, RecordError, judge_name, sha256
 from pytest_gpucluster.requirement import Finding, Verdict, catalogue
@@ -25,6 +25,10 @@ KILLED = "the run was killed before it"
 
 _UNSAID = Finding(Verdict.INCONCLUSIVE, "", "").as_dict()
 """What a finding says where an older record does not have the field."""
+
+
+LACKING = "lacking"
+"""Key of a loaded report, and of no file: names of what its record does not have."""
 
 
 def fold(path: Path) -> dict[str, Any]:
@@ -52,19 +56,24 @@ def load(run_folder: Path) -> dict[str, Any]:
     if not isinstance(report, dict) or not isinstance(report.get("requirements"), list):
         raise RecordError(f"{path}: is not a report of a run")
     _check_schema(path, report.get("schema"))
-    # Records made before sites' own tests were kept have none.
-    report.setdefault("site_tests", [])
-    report.setdefault("files", {})
-    report.setdefault("decision", None)
-    report.setdefault("claims", [])
-    report.setdefault("cleanup", {"done": False, "left_overs": []}).setdefault("proof", [])
-    if not isinstance(report["files"], dict) or not isinstance(report.get("run"), dict):
-        raise RecordError(f"{path}: is not a report of a run")
-    report["run"].setdefault("evidence_schema", None)
-    report["run"].setdefault("by", "")
-    for scenario in report.get("scenarios") or ():
-        scenario.setdefault("seen", {})
-    report.setdefault("counts", {}).setdefault("site_tests", {})
+    try:
+        lacking = older.complete(report)
+    except older.ShapeError as error:
+        raise RecordError(
+            f"{path}: is not a report of a run: {error} is missing or of another shape"
+        ) from None
+    for row in report["requirements"]:
+        if not isinstance(row["finding"], dict):
+            raise RecordError(
+                f"{path}: is not a report of a run: the finding of {row['id']} is of another shape"
+            )
+        row["finding"] = {**_UNSAID, **row["finding"]}
+    if "counts" not in report or "site_tests" not in report["counts"]:
+        report["counts"] = counts(report)
+    if "answer" not in report:
+        report["answer"] = answer(report)
+    if lacking:
+        report[LACKING] = lacking
     return report
 
 

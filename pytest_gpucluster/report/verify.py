@@ -147,6 +147,11 @@ class _Check:
                 f"made by version {self.report['run'].get('plugin')}, checked by {pytest_gpucluster.__version__}: "
                 "sums and verdicts are compared, but not the wording; page and JUnit are not made again"
             )
+        if lacking := self.report.get(record.LACKING):
+            self.notes.append(
+                f"the record has no {', '.join(lacking)}: it was made before that was kept, and nothing is concluded "
+                "from it"
+            )
         self.changed_files()
         for row in self.report["requirements"]:
             self._row(row)

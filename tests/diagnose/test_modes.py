@@ -179,3 +179,58 @@ def test_pods_without_a_gang_under_an_unknown_scheduler_have_one_cause():
     for number in range(2):
         made.pod(f"p-{number}", 4, scheduler="mine")
     assert [one.code for one in made.diagnose().suspects] == ["scheduler-unknown"]
+
+
+OWNERS = {
+    "TrainJob": "trainer.kubeflow.org/v1alpha1", "JobSet": "jobset.x-k8s.io/v1alpha2", "PyTorchJob": "kubeflow.org/v1",
+    "RayJob": "ray.io/v1", "Job": "batch/v1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "api"), [*OWNERS.items(), ("Job", "batch.volcano.sh/v1alpha1")])
+@pytest.mark.parametrize(
+    ("reason", "said"), [("FailedToStart", "no runtime called torch"), ("Odd", "quorum lost")]
+)
+def test_a_warning_about_the_job_that_nobody_knows_is_quoted(kind, api, reason, said):
+    """Whoever looks after it says why there is no pod; that it looks at it is not denied."""
+    made = Cluster().everywhere()
+    made.node("a")
+    task = {"name": "w", "replicas": 1, "template": {"spec": {"containers": []}}}
+    spec = {"minAvailable": 1, "tasks": [task]} if "volcano" in api else {}
+    metadata = {"name": "train", "namespace": "ml"}
+    owner = made.add({"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec})
+    made.event(owner, reason, said, by="its-controller")
+    found = made.diagnose()
+    assert found.state is State.TROUBLE
+    text = found.suspects[0].cause.text
+    assert f"its-controller warns of {found.subject}: {reason}: '{said}'" in text
+    assert "no controller handles" not in " ".join(one.cause.text for one in found.suspects)
+
+
+@pytest.mark.parametrize(("host", "policy"), [(True, "Default"), (True, "ClusterFirst"), (False, "Default")])
+def test_the_fix_of_a_dns_policy_fits_the_network_of_the_pod(host, policy):
+    """ClusterFirst is no fix on the host network, and ClusterFirstWithHostNet none off it."""
+    dump = Dump()
+    for pod in dump.pods:
+        pod["spec"] |= {"dnsPolicy": policy, **({"hostNetwork": True} if host else {})}
+    dump.say(dump.workers[0], "socket.gaierror: [Errno -2] Name or service not known: torch-master-0.torch")
+    found = dump.diagnose()
+    fix = next(one.cause.fix for one in found.suspects if one.code == "name-unresolved")
+    assert fix.startswith(
+        f"set dnsPolicy {'ClusterFirstWithHostNet' if host else 'ClusterFirst'} in the pod templates"
+    )
+
+
+@pytest.mark.parametrize(("phase", "noted"), [("Running", True), ("Completed", False), ("Failed", False)])
+def test_a_configmap_that_went_with_an_ended_job_is_not_missed(phase, noted):
+    """A controller takes it back; of a job that runs its values are needed."""
+    ended = {"Completed": "Succeeded", "Failed": "Failed"}.get(phase, "Running")
+    source = [
+        {"name": "VC_W_HOSTS", "valueFrom": {"configMapKeyRef": {"name": "train-svc", "key": "VC_W_HOSTS"}}}
+    ]
+    made = Cluster().everywhere()
+    made.node("a")
+    made.gang(2, 4, at=("a", "a"), phase=phase, pod={"phase": ended})
+    for pod in made.of("Pod"):
+        pod["spec"]["containers"][0]["env"] = source
+    assert any("train-svc" in line for line in made.diagnose().missing) is noted

@@ -71,6 +71,12 @@ def failed(obj, runs):
         obj["status"].update(phase="Failed", reason="Evicted")
 
 
+def unknown(obj, runs):
+    """Let nobody know whether a pod runs: its kubelet went silent."""
+    if runs:
+        obj["status"]["phase"] = "Unknown"
+
+
 def init_failed(obj, runs):
     """Let an init container of the template have failed before it was tried again."""
     if runs:
@@ -83,6 +89,7 @@ def init_failed(obj, runs):
 
 BEFELL = {
     "failed": (failed, "Failed (Evicted)"),
+    "unknown": (unknown, "has phase Unknown"),
     "ended-with-1": (
         told(state={"terminated": {"exitCode": 1, "startedAt": "x"}}),
         "ended with exit code 1 (main)",

@@ -95,7 +95,7 @@ def controllers_silent(s: Situation) -> Iterator[Suspect]:
     job = s.vcjob
     if job is None or job.phases or s.group is not None or s.pods or s.age <= s.silent:
         return
-    if any(said.reason in CONTROLLER_EVENTS for said in s.said_of_job):
+    if any(said.reason in CONTROLLER_EVENTS or said.type == "Warning" for said in s.said_of_job):
         return
     cause = Cause(
         "no controller handles the Job: it has no phase, and no PodGroup was created for it",
@@ -120,6 +120,40 @@ def controller_error(s: Situation) -> Iterator[Suspect]:
             seen = f"{said.reason} on {s.title}: {words.short(said.message)}"
             yield fault("controller-error", Stage.CONTROLLER, cause, seen, evidence=(said.key,))
             return
+
+
+_OTHERS_SAY = frozenset(
+    {
+        "FailedCreate",
+        "Unschedulable",
+        "FailedScheduling",
+        "Failed",
+        "BackoffLimitExceeded",
+        "DeadlineExceeded",
+    }
+)
+"""Reasons of warnings about a job of which other detectors speak."""
+
+
+def unmade(s: Situation) -> Iterator[Suspect]:
+    """Whoever looks after the job warns of something that nobody here knows, and there is no pod."""
+    if s.pods or s.ended:
+        return
+    told = [
+        said for said in s.said_of_job
+        if said.type == "Warning" and said.reason not in _OTHERS_SAY and said.reason not in CONTROLLER_EVENTS
+        and not CALL_FAILED.search(said.message)
+    ]  # fmt: skip
+    if not told:
+        return
+    last = told[-1]
+    who = last.reporter or "its controller"
+    cause = Cause(
+        f"{who} warns of {s.title}: {last.reason}: {words.short(last.message)!r}, and it has no pod",
+        f"mend what the warning says; if it says too little, read the log of {who}",
+    )
+    seen = f"{wording.count(len(told), 'warning')} about {s.title}, the last {last.reason}; 0 pods"
+    yield fault("controller-warns", Stage.CONTROLLER, cause, seen, LIKELY, evidence=(last.key,))
 
 
 def scheduler_silent(s: Situation) -> Iterator[Suspect]:

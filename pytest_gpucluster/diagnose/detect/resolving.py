@@ -225,7 +225,9 @@ def _why_unresolved(
     if resolver:
         return Cause(
             f"the pods do not use the cluster's DNS: {resolver[0]}",
-            "set dnsPolicy ClusterFirst in the pod templates, with hostNetwork ClusterFirstWithHostNet",
+            "set dnsPolicy ClusterFirstWithHostNet in the pod templates (ClusterFirst means the node's resolver there)"
+            if "hostNetwork" in resolver[0]
+            else "set dnsPolicy ClusterFirst in the pod templates",
         ), resolver[1] if host else LIKELY
     if silent is not None and silent[1] is SURE:
         return silent

@@ -30,6 +30,7 @@ DETECTORS: tuple[Detector, ...] = (
     control.admission_silent,
     control.controllers_silent,
     control.controller_error,
+    control.unmade,
     control.scheduler_silent,
     control.scheduler_name,
     scheduling.other_name,

@@ -180,7 +180,13 @@ def plain(evidence: Evidence) -> dict[str, Any]:
         `uid`, `versions`, `nodes` (GPU nodes by name: `state`, `gpus`, `gpu_uuids` and the facts that identify them)
         and `tried_on` (names of the nodes to which pods were bound); what is empty is left out.
     """
-    found = of_evidence(evidence)
+    told = written(of_evidence(evidence))
+    told["tried_on"] = sorted(tried_on(evidence))
+    return {key: value for key, value in told.items() if value}
+
+
+def written(cluster: Cluster) -> dict[str, Any]:
+    """Return a cluster as plain data: `uid`, `versions` and `nodes`, each of which may be empty."""
     nodes = {
         name: {
             **({"state": node.state} if node.state else {}),
@@ -188,11 +194,22 @@ def plain(evidence: Evidence) -> dict[str, Any]:
             **node.facts,
             **({"gpu_uuids": sorted(node.gpus)} if node.gpus else {}),
         }
-        for name, node in sorted(found.nodes.items())
+        for name, node in sorted(cluster.nodes.items())
     }
-    told = {"uid": found.uid, "versions": dict(sorted(found.versions.items())), "nodes": nodes}
-    told["tried_on"] = sorted(tried_on(evidence))
-    return {key: value for key, value in told.items() if value}
+    return {"uid": cluster.uid, "versions": dict(sorted(cluster.versions.items())), "nodes": nodes}
+
+
+def read_back(told: Mapping[str, Any]) -> Cluster:
+    """Return the cluster of plain data that `plain` or `written` made; what is of another shape is left out."""
+    nodes = {}
+    for name, facts in fields.sub(told, "nodes").items():
+        if isinstance(facts, Mapping):
+            kept = {key: str(facts[key]) for key in facts if key not in ("state", "gpus", "gpu_uuids")}
+            offered = int(facts["gpus"]) if isinstance(facts.get("gpus"), int) else 0
+            uuids = frozenset(map(str, facts.get("gpu_uuids") or ()))
+            nodes[name] = Node(name, str(facts.get("state") or ""), kept, offered, uuids)
+    versions = {name: str(text) for name, text in fields.sub(told, "versions").items()}
+    return Cluster(fields.text(told, "uid"), nodes, versions)
 
 
 def another(run: Cluster, now: Cluster) -> str:

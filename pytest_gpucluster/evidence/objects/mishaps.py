@@ -1,4 +1,4 @@
-"""What befell a pod before anybody asked for its end: it failed, was evicted or was started again.
+"""What befell a pod before anybody asked for its end: it failed, was evicted, started again, or lost from sight.
 
 Whatever comes after its deletion was asked for is the way of ending it: processes that are killed end with other codes
 than 0.
@@ -68,6 +68,8 @@ def _evicted(line: Line) -> str:
 
 def _failed(line: Line) -> str:
     status = fields.sub(line.object, "status")
+    if status.get("phase") == "Unknown":
+        return "has phase Unknown: nobody knows whether it runs"
     if status.get("phase") != "Failed":
         return ""
     why = " ".join(str(status.get("reason") or status.get("message") or "").split())[:160]

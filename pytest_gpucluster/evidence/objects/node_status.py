@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -266,6 +266,14 @@ def pools(found: Iterable[Machine], label: str = "") -> tuple[str, dict[str, lis
     for machine in every:
         grouped.setdefault(str(machine.labels.get(chosen, "")) if chosen else "", []).append(machine)
     return chosen, grouped
+
+
+def none_in_service(found: Sequence[Machine]) -> str:
+    """Return that all of some GPU nodes were taken out of service by decision; "" for none."""
+    if not found or not all(machine.cordoned for machine in found):
+        return ""
+    count = f"the {len(found)} GPU nodes are" if len(found) > 1 else f"the one GPU node, {found[0].name}, is"
+    return f"{'all of ' if len(found) > 1 else ''}{count} cordoned: nothing that is asked for can be placed"
 
 
 def total(found: Iterable[Machine], resource: str) -> Fraction:

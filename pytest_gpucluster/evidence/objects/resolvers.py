@@ -14,7 +14,8 @@ def elsewhere(pod: PodStory | None) -> str:
         return ""
     policy = fields.text(pod.last, "spec", "dnsPolicy") or "ClusterFirst"
     if policy == "Default":
-        return "asks its node's resolver (dnsPolicy Default)"
+        with_host = "hostNetwork with " if fields.sub(pod.last, "spec").get("hostNetwork") is True else ""
+        return f"asks its node's resolver ({with_host}dnsPolicy Default)"
     if policy == "None":
         return "asks the servers of its own dnsConfig (dnsPolicy None)"
     if policy == "ClusterFirst" and fields.sub(pod.last, "spec").get("hostNetwork") is True:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.scheduling import capacity, gates
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 from pytest_gpucluster.judge import subjects, wording
@@ -50,14 +50,33 @@ def part_would_fit(evidence: Evidence, attempt: Attempt) -> tuple[str, ...]:
     held = attempt.reading.held
     if held is None:
         return ()
-    if held.would_fit:
-        return held.would_fit
+    noted: list[str] = []
     for note in evidence.notes("scarce"):
-        resource, free = str(note.data.get("resource") or ""), fields.quantity(note.data.get("free"))
+        resource = str(note.data.get("resource") or "")
         asked = [fields.requested(pod.last, resource) for pod in attempt.gen.members]
-        if note.t <= held.end and any(0 < one <= free for one in asked):
-            return (note.key,)
-    return _room_for_one(evidence, attempt, held)
+        if note.t > held.end or not any(asked):
+            continue
+        free = _free(evidence, note)
+        if free is None:
+            return ()  # the driver did something else than it says, so what follows is no trial
+        if min(filter(None, asked)) <= free:
+            noted.append(note.key)
+    return held.would_fit or tuple(noted[:1]) or _room_for_one(evidence, attempt, held)
+
+
+def _count(said: object) -> float | None:
+    return float(said) if isinstance(said, int | float) and not isinstance(said, bool) and said >= 0 else None
+
+
+def _free(evidence: Evidence, note: Line) -> float | None:
+    """Return how many slots the driver left free; None where its note contradicts itself, or the nodes."""
+    free, total = _count(note.data.get("free")), _count(note.data.get("total"))
+    if free is None or total is None or free > total:
+        return None
+    resource = str(note.data.get("resource") or "")
+    rooms = capacity.rooms(evidence, resource, note.t) if resource.startswith(names.SLOT_PREFIX) else ()
+    there = [room.free for room in rooms if room.allocatable]
+    return None if there and sum(there) != free else free
 
 
 def _room_for_one(evidence: Evidence, attempt: Attempt, held: gates.Held) -> tuple[str, ...]:

@@ -154,7 +154,11 @@ def _never_whole(
         text += f"; yet it fits on {wording.listed(nodes, 4)}{'; ' + wording.listed(odd, 2) if odd else ''}"
         return wording.finding(Verdict.FAIL, WHOLE, text, gang, causes=(MISCOUNTED,), evidence=keys)
     if expired is not None:
-        causes: tuple[Cause, ...] = (wording.SCHEDULER_SILENT,) if unseen else (wording.NO_ROOM,)
+        refused = bool(reading.refusals or reading.enqueue or reading.held)
+        # Without a word of a scheduler nothing shows that it was room that lacked.
+        causes: tuple[Cause, ...] = (
+            (wording.SCHEDULER_SILENT,) if unseen else (wording.NO_ROOM,) if refused else ()
+        )
         text += f"; waited for: {expired[0]}"
         return wording.finding(Verdict.FAIL, WHOLE, text, gang, causes=causes, evidence=(*keys, expired[1]))
     causes = (wording.SCHEDULER_SILENT,) if unseen else ()

@@ -58,6 +58,12 @@ MORE = Cause(
 )
 
 
+CLOSED = Cause(
+    "somebody, or what looks after the nodes, cordoned all of them",
+    "look for what did (kubectl describe nodes: taints, annotations), then kubectl uncordon NODE",
+)
+
+
 @subjects.judge
 def gpus_as_declared(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge INV-002."""
@@ -96,6 +102,11 @@ def gpus_as_declared(evidence: Evidence, given: subjects.Given) -> Finding:
         return open_
     if not reported:
         return _none(required, found, declared)
+    closed = node_status.none_in_service(reported)
+    if closed:
+        return wording.finding(
+            Verdict.INCONCLUSIVE, required, closed, causes=(CLOSED,), evidence=_keys(reported)
+        )
     return wording.finding(
         Verdict.PASS,
         required,

@@ -105,6 +105,9 @@ def nodes_alike(evidence: Evidence, given: subjects.Given) -> Finding:
             else "nothing to compare"
         )
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, why)
+    unclear = _nothing_to_go_by(compared, given)
+    if unclear:
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, unclear)
     alone = [m.name for pool in compared.values() if len(pool) == 1 for m in pool]
     text = (
         f"{count} GPU nodes in {len(pairs)} {'pool' if len(pairs) == 1 else 'pools'} ({_by(label)}) are alike"
@@ -114,6 +117,16 @@ def nodes_alike(evidence: Evidence, given: subjects.Given) -> Finding:
     facts = {"pools": {name: len(pool) for name, pool in compared.items()}, "label": label}
     first = [pool[0].line.key for pool in pairs.values()]
     return wording.finding(Verdict.PASS, REQUIRED, text, evidence=tuple(first[: wording.MANY]), facts=facts)
+
+
+def _nothing_to_go_by(compared: Mapping[str, Sequence[Machine]], given: subjects.Given) -> str:
+    """Return why likeness says nothing: amounts that are no numbers of devices, or no node in service; "" otherwise."""
+    declared = str(given.get("gpu_resource") or "nvidia.com/gpu")
+    found = [machine for pool in compared.values() for machine in pool]
+    odd = [f"{m.name}: {name} {said!r}" for m in found for name, said in m.untold(declared).items()]
+    if odd:
+        return f"alike in what is no number of devices: {wording.listed(odd, 4)}"
+    return node_status.none_in_service(found)
 
 
 def siblings(evidence: Evidence, given: subjects.Given) -> Presupposed:

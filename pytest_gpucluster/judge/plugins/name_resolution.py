@@ -36,10 +36,14 @@ NO_SERVER = Cause(
     "look at `kubectl -n kube-system get deployment coredns` and at the EndpointSlices of the Service kube-dns",
 )
 ELSEWHERE = Cause(
-    "the pod asks a resolver that does not know the cluster's names: on the host network the DNS policy "
-    "ClusterFirst means the node's own resolver",
+    "the pod asks a resolver that does not know the cluster's names: {}",
     "set dnsPolicy: ClusterFirstWithHostNet on pods with hostNetwork, ClusterFirst on all others",
 )
+_POLICIES = {
+    "Default": "the DNS policy Default means the resolver of the pod's node, on any network",
+    "None": "the DNS policy None means the servers of the pod's own dnsConfig, and no other",
+}
+_ON_HOST = "on the host network the DNS policy ClusterFirst means the node's own resolver"
 
 
 @subjects.judge
@@ -212,6 +216,15 @@ def _too_soon(evidence: Evidence, word: Word, name: str, pod: PodStory | None) -
     return "" if ready else "looked it up while its pod was not seen to run"
 
 
+def _policy(pod: PodStory) -> str:
+    return fields.text(pod.last, "spec", "dnsPolicy") or "ClusterFirst"
+
+
+def _elsewhere(policy: str) -> Cause:
+    """Return why a pod of this DNS policy does not ask the cluster's DNS."""
+    return Cause(ELSEWHERE.text.format(_POLICIES.get(policy, _ON_HOST)), ELSEWHERE.fix)
+
+
 def cluster_dns_asked(evidence: Evidence, given: subjects.Given) -> Presupposed:  # noqa: ARG001
     """Say whether the pods that did not find a name asked the cluster's DNS at all."""
     name = "the cluster's DNS is asked"
@@ -228,6 +241,6 @@ def cluster_dns_asked(evidence: Evidence, given: subjects.Given) -> Presupposed:
         name,
         held=False,
         observed=wording.listed(shown, 4),
-        causes=(ELSEWHERE,),
+        causes=tuple(_elsewhere(policy) for policy in sorted({_policy(stories[uid]) for uid in found})),
         evidence=tuple(found.values())[:8],
     )

@@ -14,6 +14,7 @@ def gaps(facts: Facts) -> Iterator[Reason]:
     """Return what was not seen, or cannot be understood."""
     yield from contradiction(facts)
     yield from _connections(facts)
+    yield from _gdr_denied(facts)
     yield from _world(facts)
     yield from failing.not_good(facts)
     yield from unread(facts)
@@ -42,6 +43,18 @@ def _inside(facts: Facts) -> Iterator[Reason]:
     if (not inside or lone) and facts.nvls != "used" and facts.nranks != 1:
         who = f" of {listed(lone, facts)}" if inside else ""
         yield unseen(f"no connection inside the node is seen{who}", (advice.LAZY,))
+
+
+def _gdr_denied(facts: Facts) -> Iterator[Reason]:
+    """Return that a host says of all its adapters that GPUDirect RDMA is off, and of a connection that it is on."""
+    said: dict[str, set[bool]] = {}
+    for process, able, _ in facts.seen.adapters_gdr:
+        said.setdefault(process.host, set()).add(able)
+    denied = {host for host, able in said.items() if able == {False}}
+    hosts = sorted({facts.host_of(path.rank) for path in facts.paths if path.gdr} & denied)
+    if hosts:
+        text = f"on {few(hosts)} GPUDirect RDMA is disabled for every adapter, but connections are said to use it"
+        yield unseen(text, (advice.TORN, advice.PEERMEM))
 
 
 def _world(facts: Facts) -> Iterator[Reason]:

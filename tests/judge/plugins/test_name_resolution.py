@@ -174,6 +174,10 @@ def test_a_pod_that_asks_another_resolver(spec, lines):
     state = name_resolution.cluster_dns_asked(seen, {})
     assert "m asks " in state.observed
     assert "ClusterFirstWithHostNet" in state.causes[0].fix
+    policy = spec.get("dnsPolicy", "ClusterFirst")
+    means = f"the DNS policy {policy} means"
+    assert means in state.causes[0].text
+    assert ("hostNetwork" in state.observed) is ("hostNetwork" in spec)
 
 
 @pytest.mark.parametrize(

@@ -66,3 +66,20 @@ def test_libfabric_without_gpudirect_is_told_of_its_provider(provider, named, ne
 def test_infiniband_without_gpudirect_is_told_of_its_module():
     """As before."""
     assert "nvidia_peermem" in advice(*world("IB"), *logs.ring(HOSTS, "NET/IB/0"))
+
+
+@pytest.mark.parametrize(("words", "good"), [(["Disabled"], False), (["Disabled", "Disabled"], False),
+                                             (["Disabled", "Enabled"], True), (["Enabled"], True)])  # fmt: skip
+def test_gpudirect_that_is_denied_and_said_to_be_used_is_no_pass(words, good):
+    """A host that says of every adapter that it is off, and of a connection that it is on, says nothing."""
+    said = [
+        logs.record(
+            f"NET/IB : GPU Direct RDMA {word} for HCA {number} 'mlx5_{number}'", host=host, pid=11 + rank
+        )
+        for rank, host in enumerate(HOSTS)
+        for number, word in enumerate(words)
+    ]
+    lines = [*world("IB"), *said, *logs.ring(HOSTS, "NET/IB/0/GDRDMA")]
+    decision = verdict.decide(logs.facts("\n".join(lines) + "\n", ranks=2, nodes=2))
+    assert (decision.verdict == "pass") is good
+    assert any("disabled for every adapter" in one.text for one in decision.reasons) is not good
