@@ -52,8 +52,8 @@ SCHEMA = _closed(
 )  # fmt: skip
 """The fields of the specification (docs/specification of github.com/ctrf-io/ctrf) that we write, and no others.
 
-It refuses whatever the published schema refuses (ctrf-schema-0.0.json of ctrf 0.3.0): compared in November 2026 by changing
-every field of the sample run in eleven ways.
+It refuses whatever the published schema refuses (ctrf-schema-0.0.json of ctrf 0.3.0): compared in November 2026
+by changing every field of the sample run in eleven ways.
 """
 
 
