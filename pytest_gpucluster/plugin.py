@@ -30,6 +30,7 @@ from pytest_gpucluster.hooks.options import (
     pytest_report_header,
 )
 from pytest_gpucluster.hooks.reporting import (
+    pytest_html_results_summary,
     pytest_html_results_table_header,
     pytest_html_results_table_row,
     pytest_report_teststatus,
@@ -54,6 +55,7 @@ __all__ = [
     "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_deselected",
+    "pytest_html_results_summary",
     "pytest_html_results_table_header",
     "pytest_html_results_table_row",
     "pytest_itemcollected",

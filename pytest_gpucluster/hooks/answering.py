@@ -50,6 +50,9 @@ class Ended:
     decision: Mapping[str, Any] | None = None
 
 
+UNREAD = "Undecided: the record of the run cannot be read"
+"""The answer of a run without a record."""
+
 ENDED = pytest.StashKey[Ended]()
 
 
@@ -102,7 +105,7 @@ def _head(ended: Ended, cut: int) -> str:
     if ended.word == "undecided" and cut:
         rows = "1 row was" if cut == 1 else f"{cut} rows were"
         return f"Undecided: {rows} cut off by the budget of GPU-seconds"
-    return ended.banner or "Undecided: the record of the run cannot be read"
+    return ended.banner or UNREAD
 
 
 def _count(terminal: Any, category: str, count: int) -> None:

@@ -79,8 +79,22 @@ def end(
             decision=report["decision"],
         )
         ended = _to_mend(session.config, report, ended)
+        _fill_environment(config, report)
     config.stash[answering.ENDED] = ended
     config.pluginmanager.register(answering.Answer(ended), answering.NAME)
+
+
+def _fill_environment(config: pytest.Config, report: Mapping[str, Any]) -> None:
+    """Tell pytest-metadata what was tested: pytest-html shows it, and ends after us."""
+    if not config.pluginmanager.hasplugin("metadata"):
+        return
+    try:
+        from pytest_metadata.plugin import metadata_key
+    except ImportError:  # one older than 3.0 has no such key
+        return
+    from pytest_gpucluster.report import html_summary
+
+    config.stash.setdefault(metadata_key, {}).update(html_summary.environment(report))
 
 
 def _to_mend(config: pytest.Config, report: Mapping[str, Any], ended: "answering.Ended") -> "answering.Ended":

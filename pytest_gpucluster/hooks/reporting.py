@@ -1,6 +1,7 @@
 """Hooks around reporting: verdicts as outcomes, texts instead of tracebacks, the end of the terminal's output."""
 
 from collections.abc import Generator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -137,6 +138,19 @@ def pytest_html_results_table_row(report: Any, cells: list[str]) -> None:
     from pytest_gpucluster.report import html_columns
 
     html_columns.add_row(cells, getattr(report, "user_properties", ()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_html_results_summary(prefix: list[str], session: pytest.Session) -> None:
+    """Say the answer and the causes above the table of pytest-html, with a link to the page of the run."""
+    from pytest_gpucluster.hooks import answering
+    from pytest_gpucluster.report import html_summary, write
+
+    ended = session.config.stash.get(answering.ENDED, None)
+    if ended is None:
+        return
+    link = html_summary.href(ended.folder / write.PAGE, Path(session.config.getoption("htmlpath")))
+    prefix.extend(html_summary.lines(ended.banner or answering.UNREAD, ended.ailments, ended.again, link))
 
 
 @pytest.hookimpl(tryfirst=True)

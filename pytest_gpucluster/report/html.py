@@ -2,7 +2,7 @@
 
 import functools
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -63,7 +63,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {
+    filters: Mapping[str, Callable[..., Any]] = {
         "number": lambda value: text.number_text(Number(**value)),
         "refusal": _refusal,
         "seconds": _seconds,
@@ -71,9 +71,10 @@ def _template() -> jinja2.Template:
         "plain": _plain,
         "figure": text.figure,
         "figures": _figures,
+        "needs": site.needs_text,
+        "last_lines": site.last_lines,
     }
-    environment.filters["needs"] = site.needs_text
-    environment.filters["last_lines"] = site.last_lines
+    environment.filters.update(filters)
     return environment.get_template("report.html.j2")
 
 

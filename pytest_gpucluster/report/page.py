@@ -61,7 +61,7 @@ def next_steps(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     if red:
         words = "When the causes are mended, run these rows again, from where this run was started."
         steps.append((words, again(report["run"]["command"], red)))
-    if operator_input.wanted(report):
+    if any(one.declare.startswith(("mfu:", "fabric:")) for one in operator_input.wanted(report)):
         steps.append(("Propose floors from a run that you accept.", "gpucluster floors --from report.json"))
     steps.append(("Check the files and decide every row again.", "gpucluster verify ."))
     steps.append(

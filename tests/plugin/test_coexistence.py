@@ -1,5 +1,8 @@
 """Side by side with the plugins that people have installed."""
 
+import re
+from urllib.parse import unquote
+
 import pytest
 
 from tests.inner import QUIET
@@ -31,6 +34,27 @@ def test_pytest_html_gets_two_columns_and_no_other_word_for_a_verdict(project):
         ), verdict
     assert "GANG-005" in page
     assert project.report()["counts"]["decided"] == 5
+
+
+def test_pytest_html_says_what_was_tested_the_answer_and_the_causes(project):
+    """Environment, a link to the page of the run, each cause once; a name from the cluster is no markup."""
+    pytest.importorskip("pytest_html")
+    project.rows(*ROWS)
+    (project.pytester.path / "pages of runs").mkdir()
+    project.pytester.runpytest_inprocess(
+        *_plugin(), *QUIET, "--html=pages of runs/page.html", "--self-contained-html",
+        "--gpucluster-set=waivers=[{id: GANG-003, reason: '<b>', owner: ops, expires: 2999-01-01}]",
+    )  # fmt: skip
+    page = (project.pytester.path / "pages of runs" / "page.html").read_text(encoding="utf-8")
+    link = re.search('<a href="([^"]*)">The page of the run</a>', page)
+    assert (project.pytester.path / "pages of runs" / unquote(link[1])).resolve() == (
+        project.latest / "report.html"
+    ).resolve()
+    assert "the gang plugin is off" in page
+    assert "Fix: switch it on" in page
+    assert "<strong>No: " in page
+    for name in ("Cluster", "Run by", "Profile SHA-256", "pytest-gpucluster"):
+        assert f"&#34;{name}&#34;: " in page, name
 
 
 def test_pytest_timeout_ends_a_row_and_the_record_says_so(project):

@@ -11,6 +11,16 @@ GPUS = 8
 FORMATS = ("bf16", "fp16", "tf32", "fp8")
 
 
+def widened(report: Mapping[str, Any], nodes: int) -> dict[str, Any]:
+    """Return a report whose scenarios saw so many nodes, with the products of every GPU of two of them."""
+    found = _on(report, nodes)
+    model = copy.deepcopy(next(row for row in found["requirements"] if row["id"] == "FAB-006"))
+    row = {**model, "id": "MFU-001", "area": "mfu", "title": "Every GPU multiplies as fast as declared"}
+    row["finding"]["facts"] = _products(list(found["cluster"]["machines"])[:2])
+    found["requirements"].append(row)
+    return found
+
+
 def grown(report: Mapping[str, Any], nodes: int) -> dict[str, Any]:
     """Return a report with all rows of the catalogue, each decided as one of its rows, on so many nodes.
 
@@ -18,20 +28,25 @@ def grown(report: Mapping[str, Any], nodes: int) -> dict[str, Any]:
         report: a report whose scenarios decided rows; it is not changed.
         nodes: how many GPU nodes it saw, in three pools; pods were bound to every second one.
     """
-    found: dict[str, Any] = copy.deepcopy(dict(report))
-    seen = {f"gpu-{number:04}": _node(number) for number in range(nodes)}
-    for scenario in found["scenarios"]:
-        scenario["seen"] = {"uid": "c-1", "nodes": seen, "tried_on": list(seen)[::2]}
-    found["cluster"].update(identity.together(found["scenarios"]))
+    found = _on(report, nodes)
     known = {row["id"]: row for row in found["requirements"]}
     models = list(known.values())
     for number, row in enumerate(catalogue.rows()):
         model = copy.deepcopy(known.get(row.id) or models[number % len(models)])
         area = {"area": row.area, "level": row.level.value, "title": row.title}
         known[row.id] = {**model, "id": row.id, **area}
-    known["MFU-001"]["finding"]["facts"] = _products(list(seen))
+    known["MFU-001"]["finding"]["facts"] = _products(list(found["cluster"]["machines"]))
     found["requirements"] = list(known.values())
     found["not_built"], found["not_run"] = [], []
+    return found
+
+
+def _on(report: Mapping[str, Any], nodes: int) -> dict[str, Any]:
+    found: dict[str, Any] = copy.deepcopy(dict(report))
+    seen = {f"gpu-{number:04}": _node(number) for number in range(nodes)}
+    for scenario in found["scenarios"]:
+        scenario["seen"] = {"uid": "c-1", "nodes": seen, "tried_on": list(seen)[::2]}
+    found["cluster"].update(identity.together(found["scenarios"]))
     return found
 
 

@@ -10,7 +10,10 @@ from pytest_gpucluster.report import ctrf, record
 from tests.report import sample
 
 _TEXT, _WHOLE, _OBJECT = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": "object"}
+_NAME = {"type": "string", "minLength": 1}
 _WORDS = {"type": "array", "items": {"type": "string"}}
+_PATH = {**_WORDS, "minItems": 1}
+_TIME = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$"}
 _STATUS = {"enum": ["passed", "failed", "skipped", "pending", "other"]}
 
 
@@ -27,7 +30,7 @@ SCHEMA = _closed(
         "specVersion": {"type": "string", "pattern": r"^\d+\.\d+\.\d+$"},
         "results": _closed(
             {
-                "tool": _closed({"name": _TEXT}, version=_TEXT, extra=_OBJECT),
+                "tool": _closed({"name": _NAME}, version=_TEXT, extra=_OBJECT),
                 "summary": _closed(
                     dict.fromkeys(["tests", *_STATUS["enum"], "start", "stop"], _WHOLE),
                     flaky=_WHOLE, suites=_WHOLE, extra=_OBJECT,
@@ -35,8 +38,8 @@ SCHEMA = _closed(
                 "tests": {
                     "type": "array",
                     "items": _closed(
-                        {"name": _TEXT, "status": _STATUS, "duration": _WHOLE},
-                        start=_WHOLE, stop=_WHOLE, suite=_WORDS, message=_TEXT, trace=_TEXT, rawStatus=_TEXT,
+                        {"name": _NAME, "status": _STATUS, "duration": _WHOLE},
+                        start=_WHOLE, stop=_WHOLE, suite=_PATH, message=_TEXT, trace=_TEXT, rawStatus=_TEXT,
                         tags=_WORDS, filePath=_TEXT, retries=_WHOLE, flaky={"type": "boolean"}, extra=_OBJECT,
                     ),
                 },
@@ -45,9 +48,13 @@ SCHEMA = _closed(
             extra=_OBJECT,
         ),
     },
-    reportId={"type": "string", "pattern": r"^[0-9a-f-]{36}$"}, timestamp=_TEXT, generatedBy=_TEXT, extra=_OBJECT,
+    reportId={"type": "string", "pattern": r"^[0-9a-f-]{36}$"}, timestamp=_TIME, generatedBy=_TEXT, extra=_OBJECT,
 )  # fmt: skip
-"""The fields of the specification (docs/specification of github.com/ctrf-io/ctrf) that we write, and no others."""
+"""The fields of the specification (docs/specification of github.com/ctrf-io/ctrf) that we write, and no others.
+
+It refuses whatever the published schema refuses (ctrf-schema-0.0.json of ctrf 0.3.0): compared in November 2026
+by changing every field of the sample run in eleven ways.
+"""
 
 
 @pytest.fixture
@@ -64,7 +71,7 @@ def test_it_is_valid(made):
 
 def test_the_schema_refuses_what_is_not_of_the_specification(made):
     """Or the test above would show nothing."""
-    for change in ({"answer": 1}, {"specVersion": "x"}, {"results": {}}):
+    for change in ({"answer": 1}, {"specVersion": "x"}, {"results": {}}, {"timestamp": "2026-11-28"}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**made, **change}, SCHEMA)
 

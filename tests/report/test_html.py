@@ -114,7 +114,7 @@ def test_a_verdict_is_a_word_with_a_shape(page: str, word: str) -> None:
 
 def test_shapes_differ() -> None:
     """Each verdict that is not neutral has a shape of its own."""
-    source = Path(html.__file__).with_name("templates") / "report.html.j2"
+    source = Path(html.__file__).with_name("templates") / "shapes.html.j2"
     shapes = re.findall(r'verdict == "\w+" %\}(<\w+ [^/]*?(?:d|r|rx)="[^"]+")', source.read_text())
     assert len(set(shapes)) == len(shapes) == 6
 

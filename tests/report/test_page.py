@@ -136,8 +136,25 @@ def test_each_cause_is_told_once_with_its_fix(report):
     assert '<a href="#GANG-002">GANG-002</a>' in mend
 
 
-def test_next_steps_are_commands(report):
+@pytest.fixture
+def unjudged(report):
+    """Give the report with a training that nobody declared a floor for."""
+    row = next(row for row in report["requirements"] if row["id"] == "GANG-007")
+    figure = {"name": "model FLOPs utilisation", "value": 0.5, "unit": "", "bound": None, "origin": ""}
+    finding = {**row["finding"], "numbers": [figure]}
+    report["requirements"].append({**row, "id": "MFU-002", "area": "mfu", "finding": finding})
+    return report
+
+
+def test_floors_are_proposed_only_where_the_command_has_some(report):
+    """A spread of starts has no target either, but `gpucluster floors` knows nothing of it."""
+    assert operator_input.wanted(report)
+    assert not [command for _, command in page.next_steps(report) if command.startswith("gpucluster floors")]
+
+
+def test_next_steps_are_commands(unjudged):
     """Red rows again as they were run, floors for what has no target, verify, and the gate."""
+    report = unjudged
     report["run"]["command"] = [
         "pytest",
         "suites",
@@ -156,11 +173,11 @@ def test_next_steps_are_commands(report):
     ]
 
 
-def test_commands_of_the_page_are_understood(run, report, monkeypatch):
+def test_commands_of_the_page_are_understood(run, unjudged, monkeypatch):
     """By the program itself: each of ours is carried out in the folder of the run, and is no usage error."""
     monkeypatch.chdir(run)
     own = [
-        shlex.split(command) for _, command in page.next_steps(report) if command.startswith("gpucluster ")
+        shlex.split(command) for _, command in page.next_steps(unjudged) if command.startswith("gpucluster ")
     ]
     assert [words[1] for words in own] == ["floors", "verify", "gate"]
     for _, name, *arguments in own:
