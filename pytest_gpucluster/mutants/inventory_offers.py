@@ -67,7 +67,12 @@ def flickers(evidence: Evidence) -> Evidence:
     seen = max(line.t for line in evidence.of_kind("Node"))
     odd = dataclasses.replace(base.edited(node, _none), t=seen + 0.1, type="MODIFIED")
     back = dataclasses.replace(node, t=seen + 0.1 + AWAY, type="MODIFIED")
-    return base.with_lines(evidence, (*evidence.lines, odd, back))
+    # What was watched to the end is watched to the new one.
+    longer = [
+        dataclasses.replace(span, end=max(span.end, back.t)) if span.end >= evidence.end - 1e-3 else span
+        for span in evidence.spans
+    ]
+    return base.with_lines(evidence, (*evidence.lines, odd, back), spans=longer)
 
 
 def left(evidence: Evidence) -> Evidence:

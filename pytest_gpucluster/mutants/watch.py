@@ -72,7 +72,7 @@ MUTANTS: base.Table = {
         cut_watch,
         base.all_to(
             "inconclusive",
-            "INV-001 INV-007 "
+            "INV-001 INV-002 INV-005 INV-006 INV-007 INV-008 INV-011 HLT-005 "
             "GANG-001 GANG-002 GANG-003 GANG-004 GANG-005 GANG-006 GANG-007 GANG-008 GANG-009 "
             "GANG-010 REF-001 REF-002 REF-003 REF-004 REF-005 REF-006 REF-007 REF-008 REF-009 "
             "PLG-001 PLG-003 PLG-004 PLG-006 PLG-007 PLG-011 "

@@ -31,11 +31,18 @@ QUARANTINE = ("sagemaker.amazonaws.com/node-health-status", "UnschedulablePendin
 """Label of a quarantine: no scheduler reads it, so a node that keeps it goes on as before."""
 
 
-def marks(spec: NodeSpec, config: AgentConfig) -> dict[str, str | None]:
-    """Return the labels of planted defects, None for those that the node must not have."""
-    key, value = QUARANTINE
-    forgotten = defects.QUARANTINE_FORGOTTEN in config.defects and spec.name == config.nodes[-1].name
-    return {key: value if forgotten else None}
+DRIVER = ("nvidia.com/cuda.driver-version.full", "0.9.0")
+"""Label of a driver that is older than any that the nodes have."""
+_PLANTED = {defects.QUARANTINE_FORGOTTEN: QUARANTINE, defects.OLD_DRIVER: DRIVER}
+
+
+def planted_labels(spec: NodeSpec, config: AgentConfig) -> dict[str, str | None]:
+    """Return the labels that planted defects change on the last node, None for those that it must not have."""
+    last = spec.name == config.nodes[-1].name
+    return {
+        key: value if last and defect in config.defects else spec.labels.get(key)
+        for defect, (key, value) in _PLANTED.items()
+    }
 
 
 def managed_resources(spec: NodeSpec, config: AgentConfig) -> dict[str, str]:
@@ -63,8 +70,8 @@ def node_object(spec: NodeSpec, config: AgentConfig, ip: str) -> Object:
         "kubernetes.io/hostname": spec.name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": architecture,
-        **{key: value for key, value in marks(spec, config).items() if value is not None},
         **spec.labels,
+        **{key: value for key, value in planted_labels(spec, config).items() if value is not None},
     }
     common = {"lastHeartbeatTime": moment, "lastTransitionTime": moment}
     conditions = [
@@ -125,7 +132,7 @@ async def register(api: Api, node: Object) -> None:
 
 async def report(api: Api, spec: NodeSpec, config: AgentConfig) -> None:
     """Write the node's own resources and labels again, as a kubelet that comes back does; others stay as they are."""
-    labels = {key: value for key, value in marks(spec, config).items() if key not in spec.labels}
+    labels = planted_labels(spec, config)
     await api.patch(f"/api/v1/nodes/{spec.name}", {"metadata": {"labels": labels}})
     status = {"capacity": managed_resources(spec, config), "allocatable": usable_resources(spec, config)}
     await api.patch(f"/api/v1/nodes/{spec.name}/status", {"status": status})

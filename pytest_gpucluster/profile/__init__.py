@@ -9,6 +9,7 @@ from pytest_gpucluster.profile.mfu import Mfu, ProductFloor, Training
 from pytest_gpucluster.profile.model import BUDGETS, Connection, Profile, Waiver
 from pytest_gpucluster.profile.numa import Numa
 from pytest_gpucluster.profile.secondary import Secondary
+from pytest_gpucluster.profile.security import Security, SecurityFloor
 
 __all__ = [
     "BUDGETS",
@@ -25,6 +26,8 @@ __all__ = [
     "Profile",
     "ProfileError",
     "Secondary",
+    "Security",
+    "SecurityFloor",
     "Training",
     "Waiver",
     "find",

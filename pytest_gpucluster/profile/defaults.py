@@ -85,6 +85,14 @@ EMBEDDED: Mapping[str, Any] = {
     },
     # What the embedded cluster plays.
     "versions": {"kubernetes": ["1.37"], "volcano": ["1.14"]},
+    # Its GPUs have a driver that no advisory speaks of.
+    "security": {
+        "dated": "2026-11-30",
+        "floors": [
+            {"component": "driver", "branch": "1", "version": "1.0.0", "advisory": "none: it is played"},
+            {"component": "driver", "branch": "0", "ended": True, "advisory": "none: it is played"},
+        ],
+    },
 }
 """The built-in profile `embedded`, and what a profile file with `provider: embedded` begins with."""
 
@@ -118,12 +126,15 @@ KIND: Mapping[str, Any] = {
         "lease": 900.0,
     },
     "versions": {"kubernetes": ["1.37"]},
+    # Its GPUs are pretended and have no driver.
+    "security": {"required": []},
 }
 """The built-in profile `kind`, and what a profile file with `provider: kind` begins with."""
 
 HOST: Mapping[str, Any] = {
     **EMBEDDED,
     "provider": "host",
+    "security": None,
     # The machine tells how many GPUs, of which resource, on how many NUMA nodes.
     "gpus_per_node": 0,
     "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 1, "qos": "Guaranteed", "cpus": 1},

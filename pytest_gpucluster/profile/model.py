@@ -17,6 +17,7 @@ from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.mfu import Mfu
 from pytest_gpucluster.profile.numa import Numa
 from pytest_gpucluster.profile.secondary import Secondary
+from pytest_gpucluster.profile.security import Security
 
 BUDGETS = ("admission", "enqueue", "bind", "start", "run", "finish", "delete", "torch", "lease")
 """Names of the waits. admission: the API server's answer; enqueue: pods of a gang are made; bind: members have
@@ -207,6 +208,11 @@ class Profile(Frozen):
     versions: Mapping[ComponentName, Annotated[tuple[Range, ...], Field(min_length=1)]] = Field(
         description="Support matrix: component -> ranges of versions that were tested together, such as volcano: "
         "['1.14']; other components are recorded, not judged"
+    )
+    security: Security | None = Field(
+        default=None,
+        description="Versions below which a published fix is missing, and where nodes tell theirs; none: the shipped "
+        "list, and the driver's version must be known",
     )
     namespaces: Mapping[InstalledName, Namespace] = Field(
         description="Namespaces of components that are not in the namespace of their documentation"

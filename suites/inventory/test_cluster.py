@@ -9,6 +9,7 @@ from pytest_gpucluster.judge.inventory import (
     node_pool,
     pinned_images,
     scheduler_config,
+    security_floors,
     training_queue,
     versions,
 )
@@ -136,5 +137,23 @@ def test_omitted_job_fields_get_the_documented_defaults(settle: Callable[[], Non
     A Job that leaves these fields out MUST come back with schedulerName volcano, queue default, maxRetry 3 and tasks
     named default0, default1 and so on. For each field, the finding says whether the schema or the admission filled it
     in.
+    """
+    settle()
+
+
+@requirement(
+    "INV-011",
+    level="should",
+    documents="+",
+    scenario=inventory,
+    judge=security_floors.not_below_floors,
+    presupposes=[gpu_count.nodes_listed],
+)
+def test_no_component_is_below_its_security_floor(settle: Callable[[], None]) -> None:
+    """No driver, toolkit, runc or adapter firmware is below its security floor.
+
+    The driver of every GPU node SHOULD be known. It, and the container toolkit, runc and adapter firmware as far as the
+    cluster tells their versions, SHOULD NOT be below the floors of a dated list, which names the advisory of each. The
+    finding says how old the list is; the profile may name a newer one.
     """
     settle()

@@ -5,10 +5,14 @@ Nodes and queues are watched in any case; everything else costs four requests.
 
 from typing import Any
 
-from pytest_gpucluster.evidence.objects import component_versions
+from pytest_gpucluster.evidence.objects import component_versions, node_software
+from pytest_gpucluster.measure import shipped
 from pytest_gpucluster.plain import components as known
+from pytest_gpucluster.profile import Security
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 
+OPERATOR = "gpu-operator"
+"""Component among whose DaemonSets the container toolkit is."""
 CASE = "defaults"
 """Case of the dry-run Job that leaves out all that has a default."""
 
@@ -21,6 +25,7 @@ def run(stage: Stage) -> None:
         scheduler=profile.scheduler,
         versions={name: list(ranges) for name, ranges in profile.versions.items()},
         pool_label=profile.pool_label or "",
+        security=security_floors(stage),
     )
     if profile.conformance_queue:
         stage.given["queue_held"] = True
@@ -34,6 +39,10 @@ def run(stage: Stage) -> None:
         if component == own:
             name = component_versions.scheduler_config(found or ()) or component_versions.SCHEDULER_CONFIG
             stage.read("v1", "ConfigMap", name, case=component_versions.CONFIG, namespace=namespace)
+        if component == OPERATOR:
+            stage.read_all(
+                "apps/v1", "DaemonSet", case=f"{node_software.DAEMON_SETS}:{namespace}", namespace=namespace
+            )
     if stage.dialect.own_api:
         dry_run(stage)
     stage.context |= {("Node", node["metadata"]["name"]) for node in stage.live.objects("Node")}
@@ -42,6 +51,20 @@ def run(stage: Stage) -> None:
     stage.given["queues"] = {
         kind: sorted(str(queue["metadata"]["name"]) for queue in stage.live.objects(kind))
         for kind in ("Queue", "ClusterQueue", "LocalQueue")
+    }
+
+
+def security_floors(stage: Stage) -> dict[str, Any]:
+    """Return the floors to compare with: those that the profile names, and the shipped ones of other components."""
+    declared = (stage.profile.security or Security()).model_dump(mode="json")
+    listed = shipped.load("floors", "security")
+    own = {floor["component"] for floor in declared["floors"]}
+    others = [dict(floor) for floor in listed["floors"] if floor["component"] not in own]
+    return {
+        **declared,
+        # Of two lists the older day counts: that is how old what is compared with may be.
+        "dated": min(str(day) for day in (declared["dated"], others and listed["dated"]) if day),
+        "floors": [*declared["floors"], *others],
     }
 
 
@@ -108,6 +131,7 @@ inventory = Scenario(
             "create jobs.batch.volcano.sh",
             "get configmaps in {volcano}",
             *(f"list deployments.apps in {{{component}}}" for component in known.NAMESPACES),
+            f"list daemonsets.apps in {{{OPERATOR}}}",
         ),
     ),
     kinds=("Node",),
