@@ -1,4 +1,4 @@
-"""The archives: kubernetes, programs, python, suite. Each is a part of the cache, so that only what changed is packed again."""
+"""The archives. Each is a part of the cache: what is as it was before is not packed again."""
 
 import errno
 import hashlib
@@ -19,9 +19,7 @@ HERE = Path(__file__).resolve().parents[1]
 REPOSITORY = HERE.parents[1]
 COMPRESSED = ("--x86", "--lzma2=preset=6e,dict=64MiB")
 """For xz: what calls and jumps name is made absolute first, which repeats more often."""
-PLATFORMS = tuple(f"manylinux_2_{minor}_x86_64" for minor in (34, 31, 28, 27, 24, 17)) + (
-    "manylinux2014_x86_64",
-)
+PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in (34, 31, 28, 27, 24, 17)), "manylinux2014_x86_64")
 SUMS = "SHA256SUMS"
 SITE = "site"
 """Folder of Python packages; its file `python` says for which version."""
@@ -200,4 +198,4 @@ def _cut(archive: Path, out: Path, most: int) -> Iterator[Path]:
 
 def total(paths: Sequence[Path]) -> int:
     """Return the bytes of files."""
-    return sum(os.path.getsize(each) for each in paths)
+    return sum(each.stat().st_size for each in paths)
