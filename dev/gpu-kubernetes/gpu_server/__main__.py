@@ -1,6 +1,7 @@
 """`python3 -m gpu_server up|down`: what `up` and `down` beside this folder call."""
 
 import argparse
+import contextlib
 import fcntl
 import os
 import shutil
@@ -16,7 +17,7 @@ from . import control_plane, device_plugin, kernel, links, machine, node, places
 from .failure import Failed
 from .settings import Settings
 
-LOCK = "lock"
+LOCK = Path("/run/gpu-kubernetes.lock")
 PID = "cluster.pid"
 END = 30.0
 """Seconds for a cluster to end."""
@@ -33,18 +34,17 @@ def up(options: argparse.Namespace) -> None:
     libraries = machine.libraries() if real else ()
     gpus = machine.gpus(libraries) if real else ()
     settings = Settings(machine.dealt(gpus, options.nodes), options.devices, which, libraries)
+    lock = _lock()
+    if lock is None:
+        other = LOCK.read_text().strip()
+        raise Failed(f"a cluster runs in {other} already: `down` ends it")
     places.STATE.mkdir(parents=True, exist_ok=True)
-    lock = (places.STATE / LOCK).open("a")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise Failed(f"a cluster runs in {places.STATE} already: `down` ends it") from None
     _clean()
     try:
         _start(settings, lock, say)
     except BaseException:
+        lock.close()
         _end()
-        _clean()
         raise
     say(f"up: admin's kubeconfig is {places.kubeconfig('admin')}")
 
@@ -79,12 +79,11 @@ def _start(settings: Settings, lock: IO[str], say: Callable[[str], None]) -> Non
         pass_fds=[lock.fileno()],
     )
     lock.close()
-    assert process.stdin is not None
     _expect(process, "namespaces")
-    first = control_plane.first_process(process)
+    first = control_plane.first_process(process.pid)
     (places.STATE / PID).write_text(f"{first} {_born(first)}")
     links.to_control_plane(first)
-    process.stdin.write("linked\n")
+    _tell(process, "linked")
     _expect(process, "control plane")
     say("the API server is ready")
     addons.install(settings)
@@ -93,12 +92,16 @@ def _start(settings: Settings, lock: IO[str], say: Callable[[str], None]) -> Non
     say(f"{len(settings.nodes)} node(s) Ready, {offered} {addons.RESOURCE} allocatable on each")
     addons.await_serving()
     say("CoreDNS and Kueue serve")
-    process.stdin.write(f"{control_plane.STAYS}\n")
+    _tell(process, control_plane.STAYS)
+
+
+def _tell(process: "subprocess.Popen[str]", word: str) -> None:
+    if process.stdin is not None:
+        process.stdin.write(f"{word}\n")
 
 
 def _expect(process: "subprocess.Popen[str]", word: str) -> None:
-    assert process.stdout is not None
-    said = process.stdout.readline().strip()
+    said = process.stdout.readline().strip() if process.stdout is not None else ""
     if said != word:
         log = (places.STATE / "control-plane.log").read_text().strip().splitlines()
         raise Failed(said.removeprefix("failed: ") or (log[-1] if log else "the control plane ended"))
@@ -110,7 +113,6 @@ def down(_: argparse.Namespace) -> None:
         print("  no cluster is up")
         return
     _end()
-    _clean()
     shutil.rmtree(places.STATE)
     print("  down")
 
@@ -134,38 +136,48 @@ def _born(pid: int) -> str:
         return ""
 
 
-def _end() -> None:
-    """End all processes of the cluster: they are in one namespace, whose first process is killed.
-
-    `unshare`, which started that process, ends when all others are gone too, and has the lock until then.
-    """
+def _lock() -> IO[str] | None:
+    """Return the lock that whoever has a cluster on this machine holds; None if another one does."""
+    lock = LOCK.open("a")
     try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        return None
+    LOCK.write_text(f"{places.STATE}\n")
+    return lock
+
+
+def _end() -> None:
+    """End all processes of the cluster, and take back what it made.
+
+    They are in one namespace, whose first process is killed. `unshare`, which started that one, ends when all
+    others are gone too, and has the lock until then.
+    """
+    with contextlib.suppress(FileNotFoundError, ValueError):
         pid, born = (places.STATE / PID).read_text().split()
-    except (FileNotFoundError, ValueError):
-        return
-    if _born(int(pid)) == born:
-        os.kill(int(pid), signal.SIGKILL)
+        if _born(int(pid)) == born:
+            os.kill(int(pid), signal.SIGKILL)
     end = time.monotonic() + END
-    with (places.STATE / LOCK).open("a") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                if time.monotonic() > end:
-                    raise Failed(f"processes of the cluster do not end within {END:.0f} s") from None
-                time.sleep(0.05)
-            else:
-                return
+    while (lock := _lock()) is None:
+        if time.monotonic() > end:
+            raise Failed(
+                f"processes of the cluster in {LOCK.read_text().strip()} do not end within {END:.0f} s"
+            )
+        time.sleep(0.05)
+    with lock:
+        _clean()
+        LOCK.unlink()
 
 
 def _clean() -> None:
-    """Remove what a cluster left, also one that was killed."""
+    """Remove what a cluster left, also one that was killed; whoever calls this has the lock."""
     links.remove_from_machine()
     kernel.take_back()
     for each in places.STATE.iterdir():
         if each.is_dir():
             shutil.rmtree(each)
-        elif each.name != LOCK:
+        else:
             each.unlink()
 
 

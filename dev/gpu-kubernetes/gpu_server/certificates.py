@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509 import oid
 
 from . import places
 
@@ -60,7 +61,7 @@ class Authority:
         hosts: Sequence[str] = (),
     ) -> x509.Certificate:
         now = dt.datetime.now(dt.UTC)
-        uses = [x509.ExtendedKeyUsageOID.CLIENT_AUTH, x509.ExtendedKeyUsageOID.SERVER_AUTH]
+        uses = [oid.ExtendedKeyUsageOID.CLIENT_AUTH, oid.ExtendedKeyUsageOID.SERVER_AUTH]
         built = (
             x509.CertificateBuilder()
             .subject_name(subject)

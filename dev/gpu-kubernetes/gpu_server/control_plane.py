@@ -1,7 +1,6 @@
 """The first process of the cluster's namespaces: all others are below it, and end with it."""
 
-import os
-import subprocess
+import ssl
 import sys
 import time
 import urllib.error
@@ -121,8 +120,6 @@ def _as(kubeconfig: Path) -> list[str]:
 
 def _serves() -> bool:
     """Report whether the API server is ready, which it tells anybody."""
-    import ssl
-
     trusted = ssl.create_default_context(cafile=str(places.certificates() / "ca.crt"))
     try:
         url = f"https://{LOOP}:{places.API_PORT}/readyz"
@@ -137,15 +134,14 @@ def _node(node: places.Node) -> Daemon:
     began = Daemon(
         node.name, [*NODE_FLAGS, sys.executable, "-m", "gpu_server", "node", str(node.number)]
     ).start()
-    assert began.process is not None
-    here = os.stat("/proc/self/ns/net").st_ino
-    path = Path(f"/proc/{began.process.pid}/ns/net")
+    here = Path("/proc/self/ns/net").stat().st_ino
+    path = Path(f"/proc/{began.pid}/ns/net")
 
     def apart() -> bool:
         return path.exists() and path.stat().st_ino != here
 
     daemons.wait(f"the namespaces of {node.name}", apart, 10, [began])
-    links.to_node(node, began.process.pid)
+    links.to_node(node, began.pid)
     return began
 
 
@@ -156,7 +152,7 @@ def command() -> list[str]:
     return ["unshare", *flags, sys.executable, "-m", "gpu_server", "control-plane"]
 
 
-def first_process(unshare: "subprocess.Popen[str]") -> int:
-    """Return the process id, outside, of the first process of the namespaces."""
-    children = Path(f"/proc/{unshare.pid}/task/{unshare.pid}/children").read_text().split()
+def first_process(unshare: int) -> int:
+    """Return the process id, outside, of the first process of the namespaces that `unshare` made."""
+    children = Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()
     return int(children[0])

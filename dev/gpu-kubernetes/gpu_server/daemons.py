@@ -48,6 +48,11 @@ class Daemon:
         return self
 
     @property
+    def pid(self) -> int:
+        """Return its process id; 0 before it was started."""
+        return self.process.pid if self.process is not None else 0
+
+    @property
     def pid_file(self) -> Path:
         """Return the file that names its process."""
         return places.STATE / f"{self.name}.pid"

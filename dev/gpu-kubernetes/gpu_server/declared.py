@@ -83,7 +83,7 @@ def write(settings: Settings, added: list[Path]) -> Path:
 
 
 def grant(folder: Path, marks: str) -> None:
-    """Make the user who may do what `gpucluster rbac` prints for a selection, and nothing else; write its kubeconfig."""
+    """Make the user who may do what `gpucluster rbac` prints for a selection; write its kubeconfig."""
     code = "import sys; from pytest_gpucluster.cli import main; sys.exit(main())"
     command = [
         sys.executable, "-c", code, "rbac", f"--cluster={NAME}", f"--profiles={folder}",

@@ -21,16 +21,15 @@ FLAGS = (
 def run(number: int) -> None:
     """Become the device plugin of a node, in a mount namespace of its own."""
     node = next(each for each in Settings.read().nodes if each.number == number)
-    show_only(left(node))
+    show_only(seen(node))
     program = places.program("nvidia-device-plugin")
     os.execv(program, [program, *FLAGS])
 
 
-def left(node: places.Node) -> tuple[int, ...]:
-    """Return the GPUs of a node, without those that somebody took out of it with `NODE-device-plugin.without`."""
-    path = places.STATE / f"{node.name}-device-plugin.without"
-    without = {int(each) for each in path.read_text().split()} if path.exists() else set()
-    return tuple(each for each in node.gpus if each not in without)
+def seen(node: places.Node) -> tuple[int, ...]:
+    """Return the GPUs that the plugin of a node sees: all of its own, unless `NODE-device-plugin.sees` names others."""
+    path = places.STATE / f"{node.name}-device-plugin.sees"
+    return tuple(int(each) for each in path.read_text().split()) if path.exists() else node.gpus
 
 
 def show_only(gpus: Iterable[int], dev: Path = DEV) -> None:

@@ -56,7 +56,7 @@ def write(libraries: tuple[str, ...]) -> None:
 
 def mounted() -> list[str]:
     """Return the folders of the machine that pods mount: `/usr`, `/opt`, and where this Python lies if elsewhere."""
-    found = [each for each in ("/usr", "/opt") if os.path.isdir(each)]
+    found = [each for each in ("/usr", "/opt") if Path(each).is_dir()]
     for each in (sys.base_prefix, sys.prefix):
         real = os.path.realpath(each)
         if not any(real == known or real.startswith(f"{known}/") for known in found):

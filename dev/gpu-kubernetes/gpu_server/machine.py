@@ -62,9 +62,8 @@ def check(nodes: int, *, proc: Path = Path("/proc")) -> None:
     memory = int(found[1]) << 10 if found else 0
     needed = SMALLEST + nodes * PER_NODE
     if memory < needed:
-        raise Failed(
-            f"{memory / 2**30:.1f} GiB of memory are too little: a cluster of {nodes} node(s) needs {needed / 2**30:.0f} GiB"
-        )
+        has, wants = (f"{each / 2**30:.1f} GiB" for each in (memory, needed))
+        raise Failed(f"{has} of memory are too little: a cluster of {nodes} node(s) needs {wants}")
 
 
 def libraries() -> tuple[str, ...]:

@@ -9,7 +9,7 @@ RDONLY, REMOUNT, BIND, REC, PRIVATE, SHARED = 1, 32, 4096, 16384, 1 << 18, 1 << 
 
 
 def mount(source: str, target: Path, kind: str, flags: int = 0, data: str = "") -> None:
-    """Mount; as mount(2) does.
+    """Make a mount, as the system call does.
 
     Raises:
         OSError: the kernel refuses, with the target.

@@ -37,9 +37,7 @@ class Part:
             seen.update(each.encode() + b"\0")
         for path in self.sources:
             for file in files_below(path):
-                seen.update(
-                    file.relative_to(places.HERE).as_posix().encode() + b"\0" + file.read_bytes() + b"\0"
-                )
+                seen.update(os.path.relpath(file, places.HERE).encode() + b"\0" + file.read_bytes() + b"\0")
         return seen.hexdigest()[:16]
 
     @property

@@ -40,11 +40,7 @@ def make(folder: Path) -> None:
 
 def fill(layer: Path) -> None:
     """Put together the layer: the programs, and iptables with its libraries for the proxy."""
-    for each in ("usr/local/bin", "usr/sbin", "usr/lib64", "usr/lib", "etc/ssl/certs", "run", "tmp", "var"):
-        (layer / each).mkdir(parents=True, exist_ok=True)
-    (layer / "tmp").chmod(0o1777)
-    for name, target in (("lib", "usr/lib"), ("lib64", "usr/lib64"), ("sbin", "usr/sbin")):
-        (layer / name).symlink_to(target)
+    skeleton(layer)
     binaries = layer / "usr/local/bin"
     everything = shutil.copy(programs.KUBERNETES.made() / "kubernetes", binaries / OF_KUBERNETES[0])
     for name in OF_KUBERNETES[1:]:
@@ -56,6 +52,15 @@ def fill(layer: Path) -> None:
     (layer / "etc/passwd").write_text("root:x:0:0:root:/:/bin/false\n")
     (layer / "etc/group").write_text("root:x:0:\n")
     shutil.copy(root.NODE.made() / "root/etc/ssl/certs/ca-certificates.crt", layer / "etc/ssl/certs")
+
+
+def skeleton(layer: Path) -> None:
+    """Make the folders of a machine that programs of Debian rely on."""
+    for each in ("usr/local/bin", "usr/sbin", "usr/lib64", "usr/lib", "etc/ssl/certs", "run", "tmp", "var"):
+        (layer / each).mkdir(parents=True, exist_ok=True)
+    (layer / "tmp").chmod(0o1777)
+    for name, target in (("lib", "usr/lib"), ("lib64", "usr/lib64"), ("sbin", "usr/sbin")):
+        (layer / name).symlink_to(target)
 
 
 def iptables(layer: Path, node: Path) -> None:

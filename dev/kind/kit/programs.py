@@ -4,7 +4,7 @@ All that is ours is one module, so that a package that two programs share is one
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import places
@@ -25,9 +25,35 @@ SHARED = ("go.mod", "go.sum")
 """Of the module that the programs are packages of."""
 
 
-def compiled(name: str, package: str, folder: Path, ldflags: str, out: Path) -> None:
-    """Compile a package of a module into the program `name`."""
-    run("go", "build", *FLAGS, "-ldflags", ldflags, "-o", out / name, package, cwd=folder, env=SETTINGS)
+def compiled(
+    name: str, package: str, folder: Path, ldflags: str, out: Path, *, tags: str = "", c: bool = False
+) -> None:
+    """Compile a package of a module into the program `name`.
+
+    Args:
+        name: of the program.
+        package: of the module.
+        folder: of the module.
+        ldflags: for the linker.
+        out: folder of the program.
+        tags: which parts of it are built, as the module itself names them.
+        c: whether parts of it are written in C.
+    """
+    chosen = ("-tags", tags) if tags else ()
+    environment = {**SETTINGS, **({"CGO_ENABLED": "1"} if c else {})}
+    run(
+        "go",
+        "build",
+        *FLAGS,
+        *chosen,
+        "-ldflags",
+        ldflags,
+        "-o",
+        out / name,
+        package,
+        cwd=folder,
+        env=environment,
+    )
 
 
 def own(name: str, package: str = "", ldflags: str = SMALL, also: Sequence[str] = ()) -> Part:
@@ -44,13 +70,36 @@ def own(name: str, package: str = "", ldflags: str = SMALL, also: Sequence[str] 
     return Part(name, make, sources=sources, says=[*FLAGS, package, ldflags, *also])
 
 
-def published(name: str, module: str, version: str, package: str, ldflags: str = SMALL) -> Part:
-    """Return the part that is one program built in a published module as it is."""
+def published(
+    name: str,
+    module: str,
+    version: str,
+    packages: str | Mapping[str, str],
+    ldflags: str = SMALL,
+    *,
+    tags: str = "",
+    c: bool = False,
+) -> Part:
+    """Return the part that is one or more programs built in a published module as it is.
+
+    Args:
+        name: of the part, and of its program if there is one.
+        module: that is built.
+        version: of it.
+        packages: the package of the program, or of each by its name.
+        ldflags: for the linker.
+        tags: which parts of it are built, as the module itself names them.
+        c: whether parts of it are written in C.
+    """
+    programs = {name: packages} if isinstance(packages, str) else dict(packages)
 
     def make(folder: Path) -> None:
-        compiled(name, package, module_folder(module, version), ldflags, folder)
+        for program, package in programs.items():
+            theirs = module_folder(module, version)
+            compiled(program, package, theirs, ldflags, folder, tags=tags, c=c)
 
-    return Part(name, make, says=[*FLAGS, module, version, package, ldflags])
+    what = [packages] if isinstance(packages, str) else [word for each in programs.items() for word in each]
+    return Part(name, make, says=[*FLAGS, module, version, *what, ldflags, *([tags] if tags else [])])
 
 
 def module_folder(module: str, version: str) -> Path:
