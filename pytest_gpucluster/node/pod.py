@@ -17,7 +17,7 @@ from pytest_gpucluster.node.dns import has_ended
 from pytest_gpucluster.node.names import hostname
 from pytest_gpucluster.node.network import PodNetwork
 from pytest_gpucluster.node.runtime import PlayedNode, Runtime
-from pytest_gpucluster.node.volumes import VolumeError, Volumes
+from pytest_gpucluster.node.volumes import CLAIMS, VolumeError, Volumes, bound
 from pytest_gpucluster.node.writer import StatusWriter, delete_pod
 from pytest_gpucluster.plain.times import format_time, now
 
@@ -271,7 +271,10 @@ class PodWorker:
                     raise
                 namespace = self.pod["metadata"]["namespace"]
                 collection = f"/api/v1/namespaces/{namespace}/{error.missing.resource}"
-                await wait_until_present(self._runtime.api, collection, error.missing.name)
+                await wait_until_present(
+                    self._runtime.api, collection, error.missing.name,
+                    bound if error.missing.resource == CLAIMS else bool,
+                )  # fmt: skip
                 self._found.clear()
             else:
                 return
@@ -280,7 +283,8 @@ class PodWorker:
         known = self._found.get((resource, name))
         if known is not None:
             return known
-        path = f"/api/v1/namespaces/{self.pod['metadata']['namespace']}/{resource}/{name}"
+        space = "" if resource == "persistentvolumes" else f"namespaces/{self.pod['metadata']['namespace']}/"
+        path = f"/api/v1/{space}{resource}/{name}"
         try:
             self._found[resource, name] = await self._runtime.api.get(path)
         except ApiError as error:

@@ -8,6 +8,7 @@ from pytest_gpucluster.profile.mfu import Mfu, ProductFloor, Training
 from pytest_gpucluster.profile.model import BUDGETS, Connection, Profile, Waiver
 from pytest_gpucluster.profile.numa import Numa
 from pytest_gpucluster.profile.secondary import Secondary
+from pytest_gpucluster.profile.storage import Storage, Volume
 
 __all__ = [
     "BUDGETS",
@@ -23,7 +24,9 @@ __all__ = [
     "Profile",
     "ProfileError",
     "Secondary",
+    "Storage",
     "Training",
+    "Volume",
     "Waiver",
     "find",
     "known_names",

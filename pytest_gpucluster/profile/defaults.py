@@ -53,6 +53,16 @@ EMBEDDED: Mapping[str, Any] = {
     },
     # Shares of a peak and floors are of GPUs: what CPUs do is told, not judged by them.
     "mfu": {"device": "cpu", "nodes": 1, "seconds": 0.5},
+    # A volume of this machine, which all nodes see; how fast its disk is, is told and not judged.
+    "storage": {
+        "device": "cpu",
+        "durable": {"storage_class": "shared"},
+        "local": {"empty_dir": True},
+        "model": {"layers": 8, "width": 1024, "format": "fp32", "moments": True},
+        # Ranks share two cores with what they wait for.
+        "pause": 5.0,
+        "flush": 20.0,
+    },
     "queue": "default",
     "gpu_resource": "nvidia.com/gpu",
     "gpus_per_node": 8,

@@ -1,0 +1,111 @@
+"""What is declared of checkpoints and of what they are kept on."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from pytest_gpucluster.profile import shapes
+from pytest_gpucluster.profile.base import Frozen, Seconds, Text
+from pytest_gpucluster.profile.mfu import Count, Rate
+
+QUANTITY = r"^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$"
+
+
+class Volume(Frozen):
+    """Where a volume comes from: one of a claim that exists, a class of which the suite makes one, a path of the nodes."""
+
+    claim: Annotated[str, shapes.OBJECT] | None = Field(
+        default=None,
+        description="Name of a PersistentVolumeClaim in the namespace that you lend (`namespace`); the suite writes "
+        "below a folder of its own in it",
+    )
+    storage_class: Annotated[str, shapes.OBJECT] | None = Field(
+        default=None, description="Name of a StorageClass: each run makes a claim of it and deletes it"
+    )
+    size: Annotated[str, Field(strict=True, pattern=QUANTITY)] = Field(
+        default="1Gi", description="Size of that claim, such as 200Gi"
+    )
+    access: Literal["ReadWriteMany", "ReadWriteOnce"] = Field(
+        default="ReadWriteMany", description="Access mode of that claim; checkpoints of several nodes need the first"
+    )
+    host_path: Annotated[str, shapes.PATH] | None = Field(
+        default=None, description="Path that every node has, such as the mount point of a parallel file system"
+    )
+    empty_dir: Annotated[bool, Field(strict=True)] = Field(
+        default=False, description="Whether it is an emptyDir: on the node's disk, and gone with its pod"
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = [
+            name for name in ("claim", "storage_class", "host_path", "empty_dir") if getattr(self, name) not in (None, False)
+        ]
+        if len(given) != 1:
+            raise PydanticCustomError(
+                "volume_source", "must have exactly one of `claim`, `storage_class`, `host_path` and `empty_dir`"
+            )
+        return self
+
+
+class Floor(Frozen):
+    """The least speed of a node, in GB/s (10^9 bytes per second), while all nodes work at once."""
+
+    write: Rate | None = Field(
+        default=None, description="Least GB/s that a node writes, synchronised; none: measured, not judged"
+    )
+    read: Rate | None = Field(
+        default=None, description="Least GB/s that a node reads with a cold cache; none: measured, not judged"
+    )
+    origin: Text = Field(
+        description="Where the floor comes from: a contract, a data sheet, or who measured it and when"
+    )
+
+
+class Model(Frozen):
+    """The model whose state is saved: layers of `width` x `width` weights."""
+
+    layers: Count = Field(default=48, description="Number of layers")
+    width: Count = Field(default=8192, description="Rows and columns of each layer")
+    format: Literal["bf16", "fp32"] = Field(default="bf16", description="Number format of the weights")
+    moments: Annotated[bool, Field(strict=True)] = Field(
+        default=False, description="Whether two moments of the optimizer are saved with each weight"
+    )
+
+
+class Storage(Frozen):
+    """What checkpoints are kept on, and how fast and safe it must be."""
+
+    device: Literal["gpu", "cpu"] = Field(
+        default="gpu", description="Where ranks hold the model; cpu if the cluster has no real GPUs"
+    )
+    nodes: Count = Field(default=2, description="Number of nodes that save together")
+    durable: Volume = Field(description="Volume that outlives nodes, and that all nodes see")
+    local: Volume | None = Field(
+        default=None,
+        description="Volume of each node to which checkpoints are written first, as `host_path` or `empty_dir`; "
+        "none: CKPT-006 does not apply",
+    )
+    model: Model = Field(default=Model(), description="The model whose state is saved")
+    floor: Floor | None = Field(
+        default=None, description="Least speeds of a node; none: measured, not judged"
+    )
+    pause: Seconds = Field(
+        default=10.0,
+        description="Longest time, in seconds, that an asynchronous save may keep training from its next step",
+    )
+    flush: Seconds = Field(
+        default=300.0,
+        description="Longest time, in seconds, until a checkpoint on `local` is whole on `durable`",
+    )
+    kills: Count = Field(default=5, description="Number of saves that are killed at a random moment")
+
+    @model_validator(mode="after")
+    def _local_is_of_one_node(self) -> Self:
+        if self.local is not None and self.local.claim is not None:
+            raise PydanticCustomError(
+                "local_claim",
+                "must be `host_path` or `empty_dir`: a claim is one volume for all pods",
+                {"leaf": "local"},
+            )
+        return self
