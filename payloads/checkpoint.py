@@ -8,6 +8,7 @@ alone. Lines as in `lines.py`.
 
 import argparse
 import datetime as dt
+import json
 import os
 import shutil
 import statistics
@@ -19,9 +20,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.api import CheckpointException
 
 import checkpoint_storage as storage
-from checkpoint_model import Size, Trainer, device_of, identity
+from checkpoint_model import Size, Trainer, device_of, identity, shown
 from gauges import kind_of
 from lines import digits, say
 
@@ -34,11 +36,12 @@ class Run:
 
     def __init__(self, args: argparse.Namespace, who: dict[str, object]) -> None:
         """Join the world and build the model."""
-        self.args, self.who = args, who
+        self.args, self.who, self.during = args, who, "training"
         self.device = device_of(int(str(who["local_rank"])), cpu=args.cpu)
         cuda = self.device.type == "cuda"
         backend = "cpu:gloo,cuda:nccl" if cuda else "cpu:gloo"
         dist.init_process_group(backend, timeout=dt.timedelta(seconds=args.within))
+        self.local = int(str(who["local_rank"]))
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self.size = Size(args.layers, args.width, args.format, args.moments)
         self.trainer = Trainer(self.size, self.device, seed=args.seed)
@@ -122,8 +125,8 @@ class Run:
         dist.barrier()
         asked = time.perf_counter()
         future = dcp.async_save({"app": self.trainer.state()}, checkpoint_id=str(path), process_group=self.saving)
-        returned = time.perf_counter()
-        ends, finished = [returned], 0.0
+        returned, early = time.perf_counter(), not future.done()
+        ends, finished = [asked], 0.0
         # All ranks take the same steps: whether all have written is asked of all.
         while True:
             self.trainer.train()
@@ -141,9 +144,28 @@ class Run:
         during = [b - a for a, b in zip(ends, ends[1:], strict=False)]
         self.told(path, "async", digests, seconds=digits(finished - asked), handed=-1, later=later,
                   memory={"how": "not measured", "growth": -1, "device": -1})  # fmt: skip
-        say("paused", step=step, call=digits(returned - asked), usual=digits(statistics.median(usual)),
-            usual_most=digits(max(usual)), longest=digits(max(during)), first=digits(during[0]), steps=len(during),
+        say("paused", step=step, call=digits(returned - asked), early=early, usual=digits(statistics.median(usual)),
+            usual_most=digits(max(usual)), longest=digits(max(during)), steps=len(during),
             took=digits(finished - asked), **self.who)  # fmt: skip
+
+    def save_local(self, folder: Path) -> None:
+        """Save to the disk of each node, and leave a manifest of all nodes' files for whoever copies them."""
+        self.train(1)
+        digests, path = self.trainer.digests(), folder / f"step-{self.trainer.step}"
+        dist.barrier()
+        began = time.perf_counter()
+        dcp.save({"app": self.trainer.state()}, checkpoint_id=str(path))
+        seconds = time.perf_counter() - began
+        self.told(path, "local", digests, seconds=digits(seconds), handed=-1,
+                  memory={"how": "not measured", "growth": -1, "device": -1})  # fmt: skip
+        mine = {file.name: file.stat().st_size for file in path.glob(f"__{self.rank}_*.distcp")}
+        if self.rank == 0:
+            mine[".metadata"] = (path / ".metadata").stat().st_size
+        each: list[dict[str, int]] = [{} for _ in range(self.world)]
+        dist.all_gather_object(each, mine, group=self.saving)
+        if self.local == 0:
+            files = {name: size for part in each for name, size in part.items()}
+            storage.move(path / "MANIFEST.json", json.dumps({"files": files, "at": time.monotonic()}))
 
     def measure(self, folder: Path) -> None:
         """Write and read raw bytes, as many as the checkpoint has here: on one node alone, then on all at once."""
@@ -155,15 +177,15 @@ class Run:
             active = part == "together" or node == 0
             dist.barrier()
             if active:
-                took, check = storage.raw_write(path, size, self.args.seed * 1000 + self.rank)
-                found = {"bytes": size, "write": took, "crc": check}
+                times, check = storage.raw_write(path, size, self.args.seed * 1000 + self.rank)
+                found = {"bytes": size, "write": sum(times), "write_most": max(times), "crc": check}
             dist.barrier()
             if active:
                 found["cached"] = storage.drop([path])
             dist.barrier()
             if active:
-                took, check = storage.raw_read(path)
-                found |= {"read": took, "same": check == found.pop("crc")}
+                times, check = storage.raw_read(path)
+                found |= {"read": sum(times), "read_most": max(times), "same": check == found.pop("crc")}
                 path.unlink()
             dist.barrier()
             told = {key: digits(value) if isinstance(value, float) else value for key, value in found.items()}
@@ -176,9 +198,15 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
         dist.barrier()
         self.train(STEADY)
+        self.during = "saving"
         self.save(folder)
         if self.args.beside:
+            self.during = "saving beside training"
             self.save_beside(folder)
+        if self.args.disk:
+            self.during = "saving to the node's disk"
+            self.save_local(Path(self.args.disk))
+        self.during = "measuring storage"
         if not self.args.keep and self.rank == 0:
             shutil.rmtree(folder / f"step-{STEADY}")
         self.measure(folder)
@@ -201,6 +229,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--moments", action="store_true", help="two moments of AdamW for each weight")
     parser.add_argument("--raw", type=int, default=0, help="raw bytes of each rank; 0: as many as its shard has")
     parser.add_argument("--beside", action="store_true", help="save asynchronously too")
+    parser.add_argument("--disk", default="", help="folder on the disk of each node, to which a save goes as well")
     parser.add_argument("--keep", action="store_true", help="keep the first checkpoint")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--within", type=float, default=180.0, help="seconds in which all ranks meet")
@@ -212,10 +241,12 @@ def main() -> int:
     """Join the world, train, save, measure, say."""
     args, who = arguments(), identity()
     say("rank", program="checkpoint", torch=torch.__version__, **who)
+    running = None
     try:
-        Run(args, who).go()
-    except Exception as error:  # noqa: BLE001 - whatever it is: one line tells it
-        say("failed", kind=kind_of(error), during="checkpoint", error=" ".join(str(error).split())[:600], **who)
+        running = Run(args, who)
+        running.go()
+    except (Exception, CheckpointException) as error:  # noqa: BLE001 - whatever it is: one line tells it
+        say("failed", kind=kind_of(error), during=running.during if running else "meeting", error=shown(error), **who)
         return 1
     say("done", **who)
     dist.barrier()

@@ -15,8 +15,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.api import CheckpointException
 
-from checkpoint_model import Size, Trainer, device_of, identity
+from checkpoint_model import Size, Trainer, device_of, identity, shown
 from gauges import kind_of
 from lines import digits, say
 
@@ -32,8 +33,8 @@ def loaded(trainer: Trainer, path: Path) -> dict[str, Any]:
         dcp.load({"app": state}, checkpoint_id=str(path))
         # `set_state_dict` is what training resumes by; the step number comes along.
         trainer.take(state)
-    except Exception as error:  # noqa: BLE001 - what a broken checkpoint raises is what this program is to say
-        problem = f"{type(error).__name__}: {' '.join(str(error).split())}"[-700:] or type(error).__name__
+    except (Exception, CheckpointException) as error:  # noqa: BLE001 - what a broken checkpoint raises is to be said
+        problem = shown(error)
     seconds = time.perf_counter() - began
     failed = torch.tensor([1.0 if problem else 0.0])
     dist.all_reduce(failed)
@@ -78,8 +79,8 @@ def main() -> int:
             say("loaded", name=path.name, how="other ranks", latest=points, complete=(path / ".metadata").is_file(),
                 node=os.environ.get("GPUCLUSTER_NODE", ""), **loaded(trainer, path), **who)  # fmt: skip
         say("found", names=[path.name for path in there], latest=points, **who)
-    except Exception as error:  # noqa: BLE001 - whatever it is: one line tells it
-        say("failed", kind=kind_of(error), during="loading", error=" ".join(str(error).split())[:600], **who)
+    except (Exception, CheckpointException) as error:  # noqa: BLE001 - whatever it is: one line tells it
+        say("failed", kind=kind_of(error), during="loading", error=shown(error), **who)
         return 1
     dist.barrier()
     dist.destroy_process_group()

@@ -188,6 +188,16 @@ def signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
+def shown(error: BaseException) -> str:
+    """Return an error in one line; of one that torch has gathered from several ranks, what the first of them raised."""
+    failures = getattr(error, "failures", None)
+    first = next(iter(failures.values()), None) if isinstance(failures, dict) else None
+    inner = first[0] if isinstance(first, tuple) else first
+    if isinstance(inner, BaseException):
+        return f"{type(inner).__name__}: {' '.join(str(inner).split())}"[:500]
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
+
+
 def identity() -> dict[str, object]:
     """Return who this rank is; one that runs alone is a world of one."""
     if "RANK" not in os.environ:

@@ -4,6 +4,7 @@ Rules of a figure: what is written is synchronised before the clock stops; befor
 the cache of this node, and `mincore` must show that none is left. Standard library only, but for `Memory`.
 """
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -54,6 +55,9 @@ class Memory:
 
     def begin(self) -> None:
         """Begin anew; what is resident now is what growth is counted from."""
+        # What was freed and not given back would be taken again, and not be seen as growth.
+        with contextlib.suppress(AttributeError, OSError):
+            ctypes.CDLL(None).malloc_trim(0)
         self.before = self._now("VmRSS:")
         if not self._reset():
             self._most, self._done = self.before, threading.Event()
@@ -119,10 +123,10 @@ def drop(paths: list[Path]) -> int:
     return left
 
 
-def raw_write(path: Path, size: int, seed: int) -> tuple[float, int]:
-    """Write bytes that no disk can compress; returns seconds until they are synchronised, and their checksum."""
+def raw_write(path: Path, size: int, seed: int) -> tuple[list[float], int]:
+    """Write bytes that no disk can compress; returns seconds of each block and of synchronising, and the checksum."""
     block = random.Random(seed).randbytes(BLOCK)  # noqa: S311 - bytes that differ, no secret
-    check, left, spent = 0, size, 0.0
+    check, left, spent = 0, size, []
     # The parts of a block are turned, so that no two blocks are alike; that is not timed.
     with path.open("wb", buffering=0) as file:
         turn = 0
@@ -133,24 +137,24 @@ def raw_write(path: Path, size: int, seed: int) -> tuple[float, int]:
             done = 0
             while done < len(part):
                 done += file.write(part[done:])
-            spent += time.perf_counter() - began
+            spent.append(time.perf_counter() - began)
             left -= len(part)
             turn = (turn + 4099) % BLOCK
         began = time.perf_counter()
         os.fsync(file.fileno())
-        spent += time.perf_counter() - began
+        spent.append(time.perf_counter() - began)
     return spent, check
 
 
-def raw_read(path: Path) -> tuple[float, int]:
-    """Read a file from its start to its end; returns seconds, and the checksum, which is not timed."""
+def raw_read(path: Path) -> tuple[list[float], int]:
+    """Read a file from its start to its end; returns seconds of each block, and the checksum, which is not timed."""
     block = bytearray(BLOCK)
-    view, check, spent = memoryview(block), 0, 0.0
+    view, check, spent = memoryview(block), 0, []
     with path.open("rb", buffering=0) as file:
         while True:
             began = time.perf_counter()
             got = file.readinto(view)
-            spent += time.perf_counter() - began
+            spent.append(time.perf_counter() - began)
             if not got:
                 return spent, check
             check = zlib.crc32(view[:got], check)

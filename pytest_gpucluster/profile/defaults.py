@@ -53,12 +53,16 @@ EMBEDDED: Mapping[str, Any] = {
     },
     # Shares of a peak and floors are of GPUs: what CPUs do is told, not judged by them.
     "mfu": {"device": "cpu", "nodes": 1, "seconds": 0.5},
-    # A volume of this machine, which all nodes see; how fast its disk is, is told and not judged.
+    # A volume of this machine, which all nodes see. Its floor is what no disk of today falls below, loaded or not.
     "storage": {
         "device": "cpu",
         "durable": {"storage_class": "shared"},
         "local": {"empty_dir": True},
         "model": {"layers": 8, "width": 1024, "format": "fp32", "moments": True},
+        "floor": {
+            "write": 0.01, "read": 0.01,
+            "origin": "a tenth of one rotating disk: lower is a fault of the machine, whatever else runs on it",
+        },
         # Ranks share two cores with what they wait for.
         "pause": 5.0,
         "flush": 20.0,

@@ -57,6 +57,11 @@ class Floor(Frozen):
     read: Rate | None = Field(
         default=None, description="Least GB/s that a node reads with a cold cache; none: measured, not judged"
     )
+    tail: Seconds | None = Field(
+        default=None,
+        description="Longest time, in seconds, of one block of 16 MiB, or of synchronising a file; none: measured, not "
+        "judged",
+    )
     origin: Text = Field(
         description="Where the floor comes from: a contract, a data sheet, or who measured it and when"
     )

@@ -212,6 +212,7 @@ ROLES: Mapping[str, str] = {
     "save": "ranks that save a model",
     "load": "other ranks that load it",
     "kill": "ranks that are killed while they save",
+    "remover": "what removes files of the run from a volume that stays",
     "smoke": "the documented loop of products",
     "gemm": "GPUs that multiply matrices",
     "train": "GPUs that train",

@@ -70,6 +70,7 @@ def loads_elsewhere(evidence: Evidence, given: subjects.Given) -> Finding:
     saved, saving = shared.told(evidence, given, "saved", "save")
     loaded, gang = shared.told(evidence, given, "loaded", "load")
     say = wording.Findings(REQUIRED, gang)
+    saved = tuple(one for one in saved if one.data.get("how") != "local")
     if not saved:
         return shared.nobody(evidence, saving, wording.Findings(REQUIRED, saving), "a save")
     found, _ = shared.told(evidence, given, "found", "load")
