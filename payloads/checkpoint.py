@@ -111,7 +111,8 @@ class Run:
             tensor.to_local().nbytes if hasattr(tensor, "to_local") else 0
             for tensor in parts(self.trainer.state())
         )
-        files = {file.name: file.stat().st_size for file in sorted(path.iterdir()) if file.is_file()}
+        there = sorted(path.iterdir()) if path.is_dir() else []
+        files = {file.name: file.stat().st_size for file in there if file.is_file()}
         mine = {name: size for name, size in files.items() if name.startswith(f"__{self.rank}_")}
         say("saved", step=int(path.name.partition("-")[2]), how=how, files=mine, all=len(files),
             complete=".metadata" in files, own=own, model=self.size.bytes, weights=self.size.weights,
@@ -164,6 +165,7 @@ class Run:
         each: list[dict[str, int]] = [{} for _ in range(self.world)]
         dist.all_gather_object(each, mine, group=self.saving)
         if self.local == 0:
+            path.mkdir(parents=True, exist_ok=True)
             files = {name: size for part in each for name, size in part.items()}
             storage.move(path / "MANIFEST.json", json.dumps({"files": files, "at": time.monotonic()}))
 

@@ -32,6 +32,11 @@ NEVER_RESTARTS = "node.never-restarts"
 SHARES_A_DEVICE = "node.shares-a-device"
 CORRUPTS_COLLECTIVES = "node.corrupts-collectives"
 CORRUPTS_PRODUCTS = "node.corrupts-products"
+CLAIMS_APART = "storage.node-folders"
+THROTTLED = "storage.throttled"
+GATHERS = "torch.gathers-on-save"
+ASYNC_WAITS = "torch.async-save-waits"
+MARKS_FIRST = "torch.marks-first"
 
 DEFECTS: dict[str, str] = {
     BLOCKS_PORT: "traffic to a TCP port that a pod declares is dropped (the job plugins declare one)",
@@ -63,6 +68,11 @@ DEFECTS: dict[str, str] = {
     NEVER_RESTARTS: "a failed container is not restarted, even if its pod's restartPolicy asks for it",
     SHARES_A_DEVICE: "the device plugin gives a container its first GPU twice and not the second",
     CORRUPTS_COLLECTIVES: "one element of each sum and gather is wrong on the last rank, as behind a faulty link",
+    CLAIMS_APART: "a claim is a folder of each node, not one that all nodes share",
+    THROTTLED: "what a file has beyond 32 MiB is synchronised at 3 MB/s, as on a volume without burst credits",
+    GATHERS: "the torch of pods gathers the state on rank 0 and saves it there",
+    ASYNC_WAITS: "the torch of pods returns from an asynchronous save 6 s after all was written",
+    MARKS_FIRST: "the torch of pods writes a checkpoint's commit mark before its data",
     CORRUPTS_PRODUCTS: "one element of each matrix product is wrong on the last rank, as on a GPU with damaged cores",
 }
 

@@ -11,7 +11,7 @@ from pytest_gpucluster.node import attachments, status
 from pytest_gpucluster.node.admission import Grant, demands
 from pytest_gpucluster.node.api import ApiError, wait_until_present
 from pytest_gpucluster.node.containers import ContainerLoop, PodContext
-from pytest_gpucluster.node.defects import BLOCKS_PORT, INIT_NOT_AWAITED, SLOW_START_SECONDS
+from pytest_gpucluster.node.defects import BLOCKS_PORT, CLAIMS_APART, INIT_NOT_AWAITED, SLOW_START_SECONDS
 from pytest_gpucluster.node.devices import AdmissionError, unexpected
 from pytest_gpucluster.node.dns import has_ended
 from pytest_gpucluster.node.names import hostname
@@ -253,8 +253,9 @@ class PodWorker:
         shm.mkdir(parents=True)
         shm.chmod(0o1777)
         volumes = Volumes(
-            self.pod, self._folder / "volumes", addresses=addresses, fetch=self._fetch, token=self._token
-        )
+            self.pod, self._folder / "volumes", addresses=addresses, fetch=self._fetch, token=self._token,
+            apart=self._node.spec.name if CLAIMS_APART in self._runtime.config.defects else "",
+        )  # fmt: skip
         return PodContext(self.pod, self._folder, network, volumes, addresses, self._fetch, self._found.clear)
 
     async def _make_volumes(self, volumes: Volumes) -> None:

@@ -56,7 +56,8 @@ class Volumes:
     """The volumes of one pod."""
 
     def __init__(
-        self, pod: Object, folder: Path, *, addresses: Mapping[str, str], fetch: Fetch, token: Token
+        self, pod: Object, folder: Path, *, addresses: Mapping[str, str], fetch: Fetch, token: Token,
+        apart: str = "",
     ) -> None:
         """Describe; `make` does the work.
 
@@ -66,12 +67,14 @@ class Volumes:
             addresses: See `environment.field_value`.
             fetch: Returns a ConfigMap or Secret, None where absent.
             token: Returns a service account token for a projected source.
+            apart: Name of a folder of this node that stands for the volume of each claim; "" for the volume itself.
         """
         self._pod = pod
         self._folder = folder
         self._addresses = addresses
         self._fetch = fetch
         self._token = token
+        self._apart = apart
         self._hosts: dict[str, Path] = {}
         self._specs = {str(spec["name"]): spec for spec in pod["spec"].get("volumes") or []}
 
@@ -137,7 +140,9 @@ class Volumes:
             kinds = ", ".join(sorted(set(volume["spec"]) & SOURCES)) or "unknown kind"
             raise VolumeError(name, f"these nodes have no persistent volumes of kind {kinds}")
         self._host_path(source)
-        self._hosts[name] = Path(source["path"])
+        self._hosts[name] = Path(source["path"]) / self._apart
+        if self._apart:
+            self._hosts[name].mkdir(exist_ok=True)
 
     @staticmethod
     def _sources(spec: Object) -> list[Object]:
