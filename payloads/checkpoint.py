@@ -8,6 +8,7 @@ alone. Lines as in `lines.py`.
 
 import argparse
 import datetime as dt
+import itertools
 import json
 import os
 import shutil
@@ -125,7 +126,9 @@ class Run:
         path = folder / f"step-{step}"
         dist.barrier()
         asked = time.perf_counter()
-        future = dcp.async_save({"app": self.trainer.state()}, checkpoint_id=str(path), process_group=self.saving)
+        future = dcp.async_save(
+            {"app": self.trainer.state()}, checkpoint_id=str(path), process_group=self.saving
+        )
         returned, early = time.perf_counter(), not future.done()
         ends, finished = [asked], 0.0
         # All ranks take the same steps: whether all have written is asked of all.
@@ -142,7 +145,7 @@ class Run:
         if self.rank == 0:
             storage.move(folder / "latest", path.name)
         later = self.trainer.digests()
-        during = [b - a for a, b in zip(ends, ends[1:], strict=False)]
+        during = [b - a for a, b in itertools.pairwise(ends)]
         self.told(path, "async", digests, seconds=digits(finished - asked), handed=-1, later=later,
                   memory={"how": "not measured", "growth": -1, "device": -1})  # fmt: skip
         say("paused", step=step, call=digits(returned - asked), early=early, usual=digits(statistics.median(usual)),
@@ -229,9 +232,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--width", type=int, default=8192)
     parser.add_argument("--format", choices=["bf16", "fp32"], default="bf16")
     parser.add_argument("--moments", action="store_true", help="two moments of AdamW for each weight")
-    parser.add_argument("--raw", type=int, default=0, help="raw bytes of each rank; 0: as many as its shard has")
+    parser.add_argument(
+        "--raw", type=int, default=0, help="raw bytes of each rank; 0: as many as its shard has"
+    )
     parser.add_argument("--beside", action="store_true", help="save asynchronously too")
-    parser.add_argument("--disk", default="", help="folder on the disk of each node, to which a save goes as well")
+    parser.add_argument(
+        "--disk", default="", help="folder on the disk of each node, to which a save goes as well"
+    )
     parser.add_argument("--keep", action="store_true", help="keep the first checkpoint")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--within", type=float, default=180.0, help="seconds in which all ranks meet")
@@ -248,7 +255,13 @@ def main() -> int:
         running = Run(args, who)
         running.go()
     except (Exception, CheckpointException) as error:  # noqa: BLE001 - whatever it is: one line tells it
-        say("failed", kind=kind_of(error), during=running.during if running else "meeting", error=shown(error), **who)
+        say(
+            "failed",
+            kind=kind_of(error),
+            during=running.during if running else "meeting",
+            error=shown(error),
+            **who,
+        )
         return 1
     say("done", **who)
     dist.barrier()

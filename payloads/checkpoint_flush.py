@@ -1,9 +1,9 @@
 """Copies a checkpoint from the disk of its node to a volume that outlives the node, while training goes on.
 
-One runs beside the ranks of each node. A checkpoint counts as saved here when its `MANIFEST.json` is there: it names the
-files of all nodes, and the moment on this node's monotonic clock, which does not jump. Each copies the files of its own
-node and synchronises them; the one with the commit mark waits until the files of all nodes are there in full, and copies
-it last: nobody who looks takes half a checkpoint for a whole one. Standard library only.
+One runs beside the ranks of each node. A checkpoint counts as saved here when its `MANIFEST.json` is there: it names
+the files of all nodes, and the moment on this node's monotonic clock, which does not jump. Each copies the files of its
+own node and synchronises them; the one with the commit mark waits until those of all nodes are there in full, and
+copies it last: nobody who looks takes half a checkpoint for a whole one. Standard library only.
 """
 
 import argparse
@@ -86,7 +86,14 @@ def main() -> int:
     node = os.environ.get("GPUCLUSTER_NODE", "")
     found = awaited(lambda: manifest_of(Path(args.local)), time.monotonic() + args.wait)
     if found is None:
-        say("flushed", ok=False, node=node, problem=f"no checkpoint within {args.wait:g} s", step=-1, seconds=None)
+        say(
+            "flushed",
+            ok=False,
+            node=node,
+            problem=f"no checkpoint within {args.wait:g} s",
+            step=-1,
+            seconds=None,
+        )
         return 1
     source, manifest = found
     step = int(source.name.partition("-")[2])
@@ -95,7 +102,15 @@ def main() -> int:
     except OSError as error:
         say("flushed", ok=False, node=node, problem=f"{error}"[:300], step=step, seconds=None)
         return 1
-    say("flushed", ok=not told["missing"], node=node, problem="", step=step, mount=storage.mount(Path(args.durable)), **told)
+    say(
+        "flushed",
+        ok=not told["missing"],
+        node=node,
+        problem="",
+        step=step,
+        mount=storage.mount(Path(args.durable)),
+        **told,
+    )
     return 0 if not told["missing"] else 1
 
 

@@ -8,6 +8,7 @@ Lines `killed` tell of each round. Depends on torch alone, on CPUs.
 
 import argparse
 import datetime as dt
+import functools
 import json
 import os
 import random
@@ -112,7 +113,7 @@ class Round:
     def go(self, draw: random.Random, usual: float | None) -> dict[str, Any]:
         """Let the ranks save, and kill in the second save; without a usual length nobody is killed."""
         until = time.monotonic() + WITHIN
-        children = [forked(lambda end, rank=rank: self.rank(rank, end)) for rank in range(self.args.ranks)]
+        children = [forked(functools.partial(self.rank, rank)) for rank in range(self.args.ranks)]
         first = [heard(end, until) for _, end in children]
         whole = [heard(end, until) for _, end in children]
         begun = [heard(end, until) for _, end in children]
@@ -136,7 +137,9 @@ class Round:
             for rank in found["killed"]:
                 os.kill(children[rank][0], signal.SIGKILL)
             # Whoever had already said that all is saved was not killed in the save.
-            found["ended"] = any((heard(end, time.monotonic() + 0.05) or {}).get("saved") for _, end in children)
+            found["ended"] = any(
+                (heard(end, time.monotonic() + 0.05) or {}).get("saved") for _, end in children
+            )
             # Those that are left hang in a collective, as after a lost node: they are ended.
             for pid, _ in children:
                 _end(pid)
@@ -176,9 +179,16 @@ def look(folder: Path, size: Size, writing: int) -> None:
 def empty(size: Size) -> dict[str, Any]:
     """Return a state of zeros of the whole model, under the names that a trainer gives it."""
     names = [f"layers.{number}.weight" for number in range(size.layers)]
-    zero = lambda: torch.zeros(size.width, size.width)  # noqa: E731
+
+    def zero() -> torch.Tensor:
+        return torch.zeros(size.width, size.width)
+
     moments = {name: {"exp_avg": zero(), "exp_avg_sq": zero()} for name in names}
-    return {"model": {name: zero() for name in names}, "optimizer": {"state": moments}, "step": torch.tensor(-1)}
+    return {
+        "model": {name: zero() for name in names},
+        "optimizer": {"state": moments},
+        "step": torch.tensor(-1),
+    }
 
 
 def looked(folder: Path, size: Size) -> dict[str, Any]:
@@ -204,7 +214,6 @@ def main() -> int:
     say("rank", program="checkpoint_kill", torch=torch.__version__, **who)
     draw, size = random.Random(args.seed), Size(args.layers, args.width, "fp32", moments=True)  # noqa: S311
     usual: float | None = None
-    before: dict[str, Any] = {}
     for number in range(1, args.rounds + 2):
         folder = Path(args.folder) / f"kill-{number}"
         try:

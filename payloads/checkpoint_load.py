@@ -38,7 +38,9 @@ def loaded(trainer: Trainer, path: Path) -> dict[str, Any]:
     seconds = time.perf_counter() - began
     failed = torch.tensor([1.0 if problem else 0.0])
     dist.all_reduce(failed)
-    found: dict[str, Any] = {"problem": problem or ("another rank could not load it" if float(failed) else "")}
+    found: dict[str, Any] = {
+        "problem": problem or ("another rank could not load it" if float(failed) else "")
+    }
     if found["problem"]:
         return {**found, "step": -1, "digests": [], "seconds": digits(seconds), "loss": None}
     told = trainer.digests()

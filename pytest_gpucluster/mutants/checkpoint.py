@@ -8,6 +8,9 @@ from pytest_gpucluster.mutants import base
 
 Change = Callable[[dict[str, Any]], None]
 Fits = Callable[[dict[str, Any]], bool]
+NO_FILE = "FileNotFoundError: [Errno 2] No such file or directory: '/checkpoints/step-10/__1_0.distcp'"
+CUT = "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory"
+OTHER = "ValueError: Size mismatch between saved torch.Size([512, 512]) and current: torch.Size([1024, 1024])"
 ENOSPC = "OSError: [Errno 28] No space left on device"
 
 
@@ -49,7 +52,10 @@ def failed(during: str, error: str, events: tuple[str, ...]) -> base.Act:
 
     def act(_: Line, told: dict[str, Any]) -> dict[str, Any] | None:
         if told.get("event") == events[0]:
-            kept = {key: told[key] for key in ("run", "attempt", "pod", "container", "t", "rank", "world", "local_rank", "host")}
+            kept = {
+                key: told[key]
+                for key in ("run", "attempt", "pod", "container", "t", "rank", "world", "local_rank", "host")
+            }
             return {**kept, "event": "failed", "kind": "program", "during": during, "error": error}
         return None if told.get("event") in events else told
 
@@ -102,12 +108,22 @@ def look(change: Callable[[dict[str, Any], list[str]], None]) -> base.Act:
 def pointer_first(found: dict[str, Any], names: list[str]) -> None:
     """Let `latest` name the checkpoint whose save was killed, which is not complete."""
     found["latest"] = names[1]
-    found["found"][names[1]] = {"marked": False, "problem": "AssertionError: metadata is None", "step": -1, "digests": []}
+    found["found"][names[1]] = {
+        "marked": False,
+        "problem": "AssertionError: metadata is None",
+        "step": -1,
+        "digests": [],
+    }
 
 
 def mark_first(found: dict[str, Any], names: list[str]) -> None:
     """Let the checkpoint whose save was killed have a commit mark."""
-    found["found"][names[1]] = {"marked": True, "problem": "EOFError: Ran out of input", "step": -1, "digests": []}
+    found["found"][names[1]] = {
+        "marked": True,
+        "problem": "EOFError: Ran out of input",
+        "step": -1,
+        "digests": [],
+    }
 
 
 def overwritten(found: dict[str, Any], names: list[str]) -> None:
@@ -129,7 +145,9 @@ def not_removed(evidence: Evidence) -> Evidence:
     """Let the pods that saved be there until the end."""
 
     def stays(line: Line) -> bool:
-        return line.type == "DELETED" and str(line.object.get("metadata", {}).get("name", "")).startswith("checkpoint-save-worker")
+        return line.type == "DELETED" and str(line.object.get("metadata", {}).get("name", "")).startswith(
+            "checkpoint-save-worker"
+        )
 
     return base.without(evidence, stays) if evidence.header.get("scenario") == "checkpoint" else evidence
 
@@ -138,7 +156,11 @@ def on_writers_node(evidence: Evidence) -> Evidence:
     """Let the pod that loads run on a node that wrote."""
 
     def chosen(line: Line) -> bool:
-        return line.type in ("ADDED", "MODIFIED", "DELETED") and line.kind == "Pod" and "checkpoint-load" in line.name
+        return (
+            line.type in ("ADDED", "MODIFIED", "DELETED")
+            and line.kind == "Pod"
+            and "checkpoint-load" in line.name
+        )
 
     def move(obj: dict[str, Any]) -> None:
         if obj["spec"].get("nodeName"):
@@ -155,57 +177,78 @@ AFTER = ("saved", "read", "paused", "storage", "done", "flushed", "loaded", "fou
 
 MUTANTS: base.Table = {
     "checkpoint.gathers": base.Mutant(
-        "rank 0 has the whole state in memory while it saves", saved("sync", _memory(101_000_000)), {"CKPT-001": "fail"}
+        "rank 0 has the whole state in memory while it saves",
+        saved("sync", _memory(101_000_000)),
+        {"CKPT-001": "fail"},
     ),
     "checkpoint.writes-all": base.Mutant(
         "rank 0 writes all parts, rank 1 none",
         lambda evidence: saved("sync", lambda told: told.update(files={}), 1)(
-            saved("sync", lambda told: told.update(files={"__0_0.distcp": 100_800_000}, handed=100_900_000))(evidence)
+            saved("sync", lambda told: told.update(files={"__0_0.distcp": 100_800_000}, handed=100_900_000))(
+                evidence
+            )
         ),
         {"CKPT-001": "fail"},
     ),
     "checkpoint.part-missing": base.Mutant(
-        "rank 1 has no file in the checkpoint", saved("sync", lambda told: told.update(files={}), 1), {"CKPT-001": "fail"}
+        "rank 1 has no file in the checkpoint",
+        saved("sync", lambda told: told.update(files={}), 1),
+        {"CKPT-001": "fail"},
     ),
     "checkpoint.memory-unread": base.Mutant(
-        "the kernel does not report the growth of a rank's memory", saved("sync", _memory(-1)), {"CKPT-001": "inconclusive"}
+        "the kernel does not report the growth of a rank's memory",
+        saved("sync", _memory(-1)),
+        {"CKPT-001": "inconclusive"},
     ),
     "checkpoint.shard-missing": base.Mutant(
         "a file of the checkpoint is missing when it is loaded",
-        loaded(10, problem("FileNotFoundError: [Errno 2] No such file or directory: '/checkpoints/step-10/__1_0.distcp'")),
+        loaded(10, problem(NO_FILE)),
         {"CKPT-002": "fail"},
     ),
     "checkpoint.cut": base.Mutant(
         "a file of the checkpoint is cut",
-        loaded(10, problem("RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory")),
+        loaded(10, problem(CUT)),
         {"CKPT-002": "fail"},
     ),
     "checkpoint.of-another-model": base.Mutant(
         "the checkpoint is of a model of another shape",
-        loaded(10, problem("ValueError: Size mismatch between saved torch.Size([512, 512]) and current: torch.Size([1024, 1024])")),
+        loaded(10, problem(OTHER)),
         {"CKPT-002": "fail"},
     ),
-    "checkpoint.swapped": base.Mutant("two layers lie in each other's place", loaded(10, swapped), {"CKPT-002": "fail"}),
+    "checkpoint.swapped": base.Mutant(
+        "two layers lie in each other's place", loaded(10, swapped), {"CKPT-002": "fail"}
+    ),
     "checkpoint.other-bits": base.Mutant("a layer holds other bits", loaded(20, bit), {"CKPT-002": "fail"}),
     "checkpoint.later-values": base.Mutant(
         "the asynchronous checkpoint holds a layer of a later step", later, {"CKPT-002": "fail"}
     ),
     "checkpoint.unseen": base.Mutant(
         "the node that loads sees an empty volume",
-        lambda evidence: gone("loaded", lambda _: True)(all_of("found", lambda told: told.update(names=[], latest=""))(evidence)),
+        lambda evidence: gone("loaded", lambda _: True)(
+            all_of("found", lambda told: told.update(names=[], latest=""))(evidence)
+        ),
         {"CKPT-002": "fail", "CKPT-006": "inconclusive"},
     ),
     "checkpoint.same-world": base.Mutant(
         "as many ranks load as saved",
-        lambda evidence: _given(gone("loaded", lambda told: told["rank"] == 2)(
-            all_of("loaded", lambda told: told.update(world=2))(evidence)), "load_world", 2),
+        lambda evidence: _given(
+            gone("loaded", lambda told: told["rank"] == 2)(
+                all_of("loaded", lambda told: told.update(world=2))(evidence)
+            ),
+            "load_world",
+            2,
+        ),
         {"CKPT-002": "inconclusive"},
     ),
     "checkpoint.pauses": base.Mutant(
-        "a step beside the save takes a minute", one("paused", lambda told: told.update(longest=60.0, call=59.0)), {"CKPT-003": "fail"}
+        "a step beside the save takes a minute",
+        one("paused", lambda told: told.update(longest=60.0, call=59.0)),
+        {"CKPT-003": "fail"},
     ),
     "checkpoint.not-beside": base.Mutant(
-        "all was written when the call returned", one("paused", lambda told: told.update(early=False)), {"CKPT-003": "inconclusive"}
+        "all was written when the call returned",
+        one("paused", lambda told: told.update(early=False)),
+        {"CKPT-003": "inconclusive"},
     ),
     "checkpoint.slow-write": base.Mutant(
         "every node writes a thousand times slower while all do", speed(slower("write")), {"CKPT-004": "fail"}
@@ -214,16 +257,24 @@ MUTANTS: base.Table = {
         "every node reads a thousand times slower while all do", speed(slower("read")), {"CKPT-004": "fail"}
     ),
     "checkpoint.damaged": base.Mutant(
-        "a rank reads back other bytes than it wrote", speed(lambda told: told.update(same=False)), {"CKPT-004": "fail"}
+        "a rank reads back other bytes than it wrote",
+        speed(lambda told: told.update(same=False)),
+        {"CKPT-004": "fail"},
     ),
     "checkpoint.cached": base.Mutant(
-        "the pages of the files stay in memory", speed(lambda told: told.update(cached=told["bytes"])), {"CKPT-004": "inconclusive"}
+        "the pages of the files stay in memory",
+        speed(lambda told: told.update(cached=told["bytes"])),
+        {"CKPT-004": "inconclusive"},
     ),
     "checkpoint.on-tmpfs": base.Mutant(
-        "the durable volume is memory", speed(lambda told: told["mount"].update(fs="tmpfs")), {"CKPT-004": "inconclusive"}
+        "the durable volume is memory",
+        speed(lambda told: told["mount"].update(fs="tmpfs")),
+        {"CKPT-004": "inconclusive"},
     ),
     "checkpoint.no-tail": base.Mutant(
-        "the slowest block is not reported", speed(lambda told: told.pop("write_most")), {"CKPT-004": "inconclusive"}
+        "the slowest block is not reported",
+        speed(lambda told: told.pop("write_most")),
+        {"CKPT-004": "inconclusive"},
     ),
     "checkpoint.pointer-first": base.Mutant(
         "`latest` names the checkpoint whose save was killed", look(pointer_first), {"CKPT-005": "fail"}
@@ -235,21 +286,31 @@ MUTANTS: base.Table = {
         "the complete checkpoint is gone after the kill", look(overwritten), {"CKPT-005": "fail"}
     ),
     "checkpoint.no-pointer": base.Mutant(
-        "`latest` is empty after the kill", look(lambda found, _: found.update(latest="")), {"CKPT-005": "fail"}
+        "`latest` is empty after the kill",
+        look(lambda found, _: found.update(latest="")),
+        {"CKPT-005": "fail"},
     ),
     "checkpoint.kills-missed": base.Mutant(
-        "every save was over when its rank was killed", one("killed", lambda told: told.update(ended=True), met), {"CKPT-005": "inconclusive"}
+        "every save was over when its rank was killed",
+        one("killed", lambda told: told.update(ended=True), met),
+        {"CKPT-005": "inconclusive"},
     ),
     "checkpoint.flushed-late": base.Mutant(
-        "the flush takes ten minutes", all_of("flushed", lambda told: told.update(seconds=600.0)), {"CKPT-006": "fail"}
+        "the flush takes ten minutes",
+        all_of("flushed", lambda told: told.update(seconds=600.0)),
+        {"CKPT-006": "fail"},
     ),
     "checkpoint.flushed-in-part": base.Mutant(
         "a node does not copy its file",
         all_of("flushed", lambda told: told.update(ok=False, missing=["__1_0.distcp"])),
         {"CKPT-006": "fail"},
     ),
-    "checkpoint.flushed-other-bits": base.Mutant("the copied checkpoint holds other bits", loaded(22, bit), {"CKPT-006": "fail"}),
-    "checkpoint.writers-stay": base.Mutant("the pods that saved are there to the end", not_removed, {"CKPT-006": "inconclusive"}),
+    "checkpoint.flushed-other-bits": base.Mutant(
+        "the copied checkpoint holds other bits", loaded(22, bit), {"CKPT-006": "fail"}
+    ),
+    "checkpoint.writers-stay": base.Mutant(
+        "the pods that saved are there to the end", not_removed, {"CKPT-006": "inconclusive"}
+    ),
     "checkpoint.on-writers-node": base.Mutant(
         "the checkpoint is loaded on a node that wrote it", on_writers_node, {"CKPT-006": "inconclusive"}
     ),
@@ -258,7 +319,7 @@ MUTANTS: base.Table = {
         failed("saving", ENOSPC, AFTER),
         {"CKPT-001": "fail", "CKPT-002": "fail", "CKPT-003": "fail", "CKPT-004": "fail", "CKPT-006": "fail"},
     ),
-}  # fmt: skip
+}
 
 
 def _given(evidence: Evidence, key: str, value: object) -> Evidence:
@@ -266,5 +327,3 @@ def _given(evidence: Evidence, key: str, value: object) -> Evidence:
         return evidence
     header = {**evidence.header, "given": {**evidence.given, key: value}}
     return Evidence(evidence.lines, header=header, spans=evidence.spans)
-
-

@@ -1,4 +1,7 @@
-"""Faults of the hardware and of the torch under a container's ranks, played where its interpreter starts: no payload knows of them."""
+"""Faults of the hardware, and of the torch, under a container's ranks, played where its interpreter starts.
+
+No payload knows of them.
+"""
 
 from collections.abc import Collection
 from pathlib import Path

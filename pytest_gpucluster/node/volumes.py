@@ -56,7 +56,13 @@ class Volumes:
     """The volumes of one pod."""
 
     def __init__(
-        self, pod: Object, folder: Path, *, addresses: Mapping[str, str], fetch: Fetch, token: Token,
+        self,
+        pod: Object,
+        folder: Path,
+        *,
+        addresses: Mapping[str, str],
+        fetch: Fetch,
+        token: Token,
         apart: str = "",
     ) -> None:
         """Describe; `make` does the work.

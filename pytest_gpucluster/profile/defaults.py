@@ -60,7 +60,8 @@ EMBEDDED: Mapping[str, Any] = {
         "local": {"empty_dir": True},
         "model": {"layers": 8, "width": 1024, "format": "fp32", "moments": True},
         "floor": {
-            "write": 0.01, "read": 0.01,
+            "write": 0.01,
+            "read": 0.01,
             "origin": "a tenth of one rotating disk: lower is a fault of the machine, whatever else runs on it",
         },
         # Ranks share two cores with what they wait for.

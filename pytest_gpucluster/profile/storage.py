@@ -13,7 +13,7 @@ QUANTITY = r"^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$"
 
 
 class Volume(Frozen):
-    """Where a volume comes from: one of a claim that exists, a class of which the suite makes one, a path of the nodes."""
+    """Where a volume comes from: a claim that exists, a class of which runs make one, a path, or the pod itself."""
 
     claim: Annotated[str, shapes.OBJECT] | None = Field(
         default=None,
@@ -27,10 +27,12 @@ class Volume(Frozen):
         default="1Gi", description="Size of that claim, such as 200Gi"
     )
     access: Literal["ReadWriteMany", "ReadWriteOnce"] = Field(
-        default="ReadWriteMany", description="Access mode of that claim; checkpoints of several nodes need the first"
+        default="ReadWriteMany",
+        description="Access mode of that claim; checkpoints of several nodes need the first",
     )
     host_path: Annotated[str, shapes.PATH] | None = Field(
-        default=None, description="Path that every node has, such as the mount point of a parallel file system"
+        default=None,
+        description="Path that every node has, such as the mount point of a parallel file system",
     )
     empty_dir: Annotated[bool, Field(strict=True)] = Field(
         default=False, description="Whether it is an emptyDir: on the node's disk, and gone with its pod"
@@ -39,11 +41,14 @@ class Volume(Frozen):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         given = [
-            name for name in ("claim", "storage_class", "host_path", "empty_dir") if getattr(self, name) not in (None, False)
+            name
+            for name in ("claim", "storage_class", "host_path", "empty_dir")
+            if getattr(self, name) not in (None, False)
         ]
         if len(given) != 1:
             raise PydanticCustomError(
-                "volume_source", "must have exactly one of `claim`, `storage_class`, `host_path` and `empty_dir`"
+                "volume_source",
+                "must have exactly one of `claim`, `storage_class`, `host_path` and `empty_dir`",
             )
         return self
 

@@ -20,8 +20,8 @@ from ..scenarios.checkpoint import checkpoint
 def test_every_rank_saves_its_own_part(settle: Callable[[], None]) -> None:
     """Every rank saves its own part.
 
-    In a sharded save every rank MUST write its own part of the state to a file of its own. No rank, rank 0 neither, MUST
-    hold the parts of others to write them: that is where a save runs out of memory.
+    In a sharded save every rank MUST write its own part of the state to a file of its own. No rank, rank 0 neither,
+    MUST hold the parts of others to write them: that is where a save runs out of memory.
     """
     settle()
 

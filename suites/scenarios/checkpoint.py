@@ -72,7 +72,12 @@ def claimed(stage: Stage, storage: Any) -> Volume:
             "resources": {"requests": {"storage": durable.size}},
             "storageClassName": durable.storage_class,
         }
-        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
+        claim = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
         stage.submit(claim, role="claim")
         return Volume("durable", {"persistentVolumeClaim": {"claimName": name}}, DURABLE)
     return Volume("durable", source(durable), DURABLE)
@@ -193,7 +198,9 @@ def run(stage: Stage) -> None:
     """Save on some ranks, load on others, and kill further ones while they save."""
     storage = stage.profile.storage
     if storage is None:
-        raise NotApplicable("the profile does not declare `storage`: what checkpoints are kept on is not judged")
+        raise NotApplicable(
+            "the profile does not declare `storage`: what checkpoints are kept on is not judged"
+        )
     who = plan(stage, storage)
     stage.given["storage"] = storage.model_dump(mode="json")
     told(stage, world=who.world, load_world=who.loaders, nodes=who.nodes, nproc=who.ranks)
@@ -217,13 +224,15 @@ def run(stage: Stage) -> None:
         remove(work)
 
 
+NEEDS = Needs(
+    named=True, nodes=2, gpus=8, seconds=60, gpu_seconds=16 * 120, torch=True,
+    permissions=(*PAYLOAD, *LOGS, "create,delete persistentvolumeclaims", "create,delete pods"),
+)  # fmt: skip
+
 checkpoint = Scenario(
     name="checkpoint",
     summary="a model is saved sharded, beside training too, killed while it saves, and loaded by other ranks",
     run=run,
     kinds=("Pod", "Event", "Service", "ConfigMap", "Node", "PersistentVolumeClaim"),
-    needs=Needs(
-        named=True, nodes=2, gpus=8, seconds=60, gpu_seconds=16 * 120, torch=True,
-        permissions=(*PAYLOAD, *LOGS, "create,delete persistentvolumeclaims", "create,delete pods"),
-    ),  # fmt: skip
+    needs=NEEDS,
 )

@@ -7,6 +7,7 @@ claim is not bound gets a node and waits there, as with a volume that cannot be 
 """
 
 import shutil
+from fractions import Fraction
 from pathlib import Path
 
 from pytest_gpucluster.embedded.admission import AdmissionHook
@@ -80,7 +81,10 @@ class VolumeController:
 
     def _free(self, claim: Obj, wanted: str) -> Obj | None:
         """Return the smallest volume that nobody has and that the claim may have."""
-        asked, size = set(claim["spec"].get("accessModes") or ()), _size(claim["spec"]["resources"]["requests"])
+        asked, size = (
+            set(claim["spec"].get("accessModes") or ()),
+            _size(claim["spec"]["resources"]["requests"]),
+        )
         fitting = [
             volume
             for volume in self._store.peek_all(VOLUME)
@@ -156,7 +160,7 @@ def claims_of(pod: Obj) -> set[str]:
     return {one["persistentVolumeClaim"]["claimName"] for one in volumes if "persistentVolumeClaim" in one}
 
 
-def _size(amounts: Obj) -> object:
+def _size(amounts: Obj) -> Fraction:
     return parse_quantity(amounts.get("storage") or "0")
 
 

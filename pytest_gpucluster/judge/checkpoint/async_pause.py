@@ -86,7 +86,10 @@ def _doubt(told: tuple[Told, ...], given: subjects.Given) -> tuple[str, Cause] |
         if (one.amount("longest") or 0.0) < (one.amount("call") or 0.0):
             return f"{one.place}: its longest step is shorter than the call in it", shared.NO_LINE
         if one.data.get("early") is not True:
-            return f"{one.place}: all was written when the call returned: nothing went on beside training", OVER
+            return (
+                f"{one.place}: all was written when the call returned: nothing went on beside training",
+                OVER,
+            )
     return None
 
 

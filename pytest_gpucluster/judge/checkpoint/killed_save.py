@@ -54,9 +54,13 @@ def last_complete_loads(evidence: Evidence, given: subjects.Given) -> Finding:
     for one in told:
         error = str(one.data.get("error") or fields.sub(one.data, "look").get("error") or "")
         if error:
-            cause = shared.of_volume(error)
+            of_volume = shared.of_volume(error)
             text = f"{_kill(one)}: {wording.short(error, 300)}"
-            return say.fail(text, cause, violation=True, **more) if cause else say.inconclusive(text, shared.NO_LINE, **more)
+            return (
+                say.fail(text, of_volume, violation=True, **more)
+                if of_volume
+                else say.inconclusive(text, shared.NO_LINE, **more)
+            )
     wanted = fields.number(fields.sub(given, "storage"), "kills")
     if wanted is None or len({one.word.number("round") for one in rounds}) < wanted:
         text = f"{wording.count(len(rounds), 'kill')} reported, {wanted or 'an unknown number'} asked for"
@@ -66,8 +70,8 @@ def last_complete_loads(evidence: Evidence, given: subjects.Given) -> Finding:
     times = wording.listed([f"{one.amount('after') or 0.0:.3g}" for one in met])
     text = (
         f"{wording.count(len(rounds), 'kill')}, {len(met)} of them in a save, {times} s after its start of usually "
-        f"{met[0].amount('usual') or 0.0:.3g} s on {shared.mount(met[0])}: the last complete checkpoint loaded with the "
-        f"same bits each time, and `latest` named it"
+        f"{met[0].amount('usual') or 0.0:.3g} s on {shared.mount(met[0])}: the last complete checkpoint loaded with "
+        f"the same bits each time, and `latest` named it"
     )
     return say.passed(text, **{**more, "where": ()})
 
@@ -76,7 +80,9 @@ def in_save(one: Told) -> bool:
     """Report whether the save of a round was not over when its rank was killed."""
     second = _steps(one)[-1:]
     found = fields.sub(one.data, "look", "found")
-    return one.data.get("ended") is not True and not any(fields.sub(found, f"step-{step}").get("marked") for step in second)
+    return one.data.get("ended") is not True and not any(
+        fields.sub(found, f"step-{step}").get("marked") for step in second
+    )
 
 
 def _wrong(one: Told) -> tuple[str, Cause] | None:
@@ -89,7 +95,9 @@ def _wrong(one: Told) -> tuple[str, Cause] | None:
     for name in sorted(found):
         odd = _unlike(one, name, fields.sub(found, name))
         if odd and fields.sub(found, name).get("marked") is True:
-            cause = OVERWRITTEN if steps and name == f"step-{steps[0]}" and one.data.get("killed") else EARLY_MARK
+            cause = (
+                OVERWRITTEN if steps and name == f"step-{steps[0]}" and one.data.get("killed") else EARLY_MARK
+            )
             return f"{name} has a commit mark, but {odd}", cause
     if steps and fields.sub(found, f"step-{steps[0]}").get("marked") is not True:
         return f"step-{steps[0]}, which was complete, is so no more", OVERWRITTEN
@@ -125,5 +133,3 @@ def _kill(one: Told) -> str:
         return "before any kill"
     who = wording.listed([str(rank) for rank in killed])
     return f"rank {who} killed {one.amount('after') or 0.0:.3g} s after the start of a save"
-
-

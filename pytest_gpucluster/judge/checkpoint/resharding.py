@@ -104,7 +104,11 @@ def _wrong(step: int, saved: Sequence[Told], loaded: Sequence[Told]) -> tuple[st
         # The rank that raised it says more than those that only heard of it.
         one = next((one for one in broken if "another rank" not in str(one.data["problem"])), broken[0])
         problem = str(one.data["problem"])
-        return f"{one.place} cannot load step-{step}: {wording.short(problem, 300)}", of_error(problem), broken
+        return (
+            f"{one.place} cannot load step-{step}: {wording.short(problem, 300)}",
+            of_error(problem),
+            broken,
+        )
     for one in loaded:
         if one.word.number("step") != step:
             return f"{one.place}: step-{step} holds step {one.data.get('step')}", CHANGED, [one]
@@ -138,7 +142,9 @@ def differs(saved: Told, loaded: Told) -> str:
 def _cause(saved: Told, loaded: Told) -> Cause:
     """Return why a checkpoint holds other bits."""
     later = saved.data.get("later")
-    odd = [at for at, now in enumerate(loaded.digests) if at >= len(saved.digests) or now != saved.digests[at]]
+    odd = [
+        at for at, now in enumerate(loaded.digests) if at >= len(saved.digests) or now != saved.digests[at]
+    ]
     if isinstance(later, list) and any(at < len(later) and loaded.digests[at] == later[at] for at in odd):
         return LATER
     if odd and {loaded.digests[at] for at in odd} <= set(saved.digests):

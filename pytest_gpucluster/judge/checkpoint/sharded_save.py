@@ -8,7 +8,9 @@ from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.checkpoint import shared
 from pytest_gpucluster.requirement import Cause, Finding, Number
 
-REQUIRED = "every rank writes its own part of the state to its own file, and no rank gathers the state to write it"
+REQUIRED = (
+    "every rank writes its own part of the state to its own file, and no rank gathers the state to write it"
+)
 SLACK = 0.02
 """Part of its own bytes that a rank may write less or more: headers, and small state that ranks share."""
 HEADERS = 1 << 20
@@ -86,7 +88,8 @@ def gathers(one: Told) -> str:
     for key, what, free in (("growth", "memory", staged), ("device", "GPU memory", 0.0)):
         grown = one.amount("memory", key)
         if grown is not None and grown > free + half:
-            return f"grew by {shared.mb(grown)} of {what} in the save, its own part is {shared.mb(own)} of {shared.mb(model)}"
+            part = f"{shared.mb(own)} of {shared.mb(model)}"
+            return f"grew by {shared.mb(grown)} of {what} in the save, its own part is {part}"
     return ""
 
 
@@ -114,7 +117,10 @@ def _doubt(lines: tuple[Told, ...]) -> tuple[str, Cause] | None:
         return "ranks do not agree on the size of the state", shared.NO_LINE
     model, own = models.pop() or 0.0, [part or 0.0 for part in parts]
     if sum(own) != model:
-        return f"the parts of all ranks are {shared.mb(sum(own))} together, the state is {shared.mb(model)}", UNEVEN
+        return (
+            f"the parts of all ranks are {shared.mb(sum(own))} together, the state is {shared.mb(model)}",
+            UNEVEN,
+        )
     if model - max(own) < LEAST:
         return f"of {shared.mb(model)} only {shared.mb(model - max(own))} are not a rank's own", SMALL
     unread = [one for one in lines if one.amount("handed") is None or one.amount("memory", "growth") is None]

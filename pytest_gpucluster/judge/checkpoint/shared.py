@@ -49,7 +49,9 @@ ERRORS: Sequence[tuple[tuple[str, ...], Cause]] = (
 """Parts of what an operating system answers -> what it says of the volume."""
 
 
-def told(evidence: Evidence, given: subjects.Given, event: str, role: str) -> tuple[tuple[Told, ...], Gang | None]:
+def told(
+    evidence: Evidence, given: subjects.Given, event: str, role: str
+) -> tuple[tuple[Told, ...], Gang | None]:
     """Return what the ranks of a role told with an event, and their gang; of all pods where roles are not known."""
     gang = subjects.first(evidence, given, role)
     if gang is None and role in subjects.roles(evidence, given):

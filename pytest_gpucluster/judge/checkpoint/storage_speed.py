@@ -48,7 +48,8 @@ WRONG = Cause(
     "take the volume out of use; look for checksum errors at the server and on the node's adapters",
 )
 UNTOLD = Cause(
-    "times of single blocks are not reported: an average hides stalls", "run the shipped payload: it reports them"
+    "times of single blocks are not reported: an average hides stalls",
+    "run the shipped payload: it reports them",
 )
 
 
@@ -106,7 +107,8 @@ def speeds(lines: Iterable[Told]) -> tuple[Speed, ...]:
         if one.amount("bytes"):
             by_node.setdefault(one.node, []).append(one)
     return tuple(
-        Speed(node, tuple(own), _rate(own, "write"), _rate(own, "read")) for node, own in sorted(by_node.items())
+        Speed(node, tuple(own), _rate(own, "write"), _rate(own, "read"))
+        for node, own in sorted(by_node.items())
     )
 
 
@@ -126,7 +128,11 @@ def _slow(
     """
     for what, verb in (("write", "writes"), ("read", "reads")):
         least = samples.number(floor.get(what))
-        below = [one for one in nodes if least is not None and (rate := getattr(one, what)) is not None and rate < least]
+        below = [
+            one
+            for one in nodes
+            if least is not None and (rate := getattr(one, what)) is not None and rate < least
+        ]
         if below and least is not None:
             worst = min(below, key=lambda one: getattr(one, what))
             own = getattr(alone[0], what) if alone else None
@@ -143,7 +149,9 @@ def _slow(
             for key in ("write_most", "read_most"):
                 took = one.amount(key)
                 if took is not None and took > most:
-                    text = f"{one.place}: one block took {took:.3g} s ({key}), at most {most:g} s are declared"
+                    text = (
+                        f"{one.place}: one block took {took:.3g} s ({key}), at most {most:g} s are declared"
+                    )
                     return text, (TAIL,), [one]
     return None
 
@@ -160,13 +168,22 @@ def _doubts(lines: tuple[Told, ...], given: subjects.Given) -> list[tuple[str, C
         if kind in MEMORY:
             found.append((f"{one.place}: {shared.mount(one)} is memory, not a disk", IN_MEMORY, [one]))
         elif kind in OWN:
-            found.append((f"{one.place}: {shared.mount(one)} is the container's own disk", CONTAINER_DISK, [one]))
+            found.append(
+                (f"{one.place}: {shared.mount(one)} is the container's own disk", CONTAINER_DISK, [one])
+            )
         elif not kind:
             found.append((f"{one.place}: the file system is not known", CONTAINER_DISK, [one]))
         if cached is None or cached > 0:
             left = "it is not known how much" if cached is None else shared.mb(cached)
-            found.append((f"{one.place}: cache not cleared, {left} of the file was in memory", NOT_CLEARED, [one]))
-        if not one.amount("bytes") or not one.amount("write") or not one.amount("read") or one.data.get("same") is not True:
+            found.append(
+                (f"{one.place}: cache not cleared, {left} of the file was in memory", NOT_CLEARED, [one])
+            )
+        if (
+            not one.amount("bytes")
+            or not one.amount("write")
+            or not one.amount("read")
+            or one.data.get("same") is not True
+        ):
             found.append((f"{one.place} did not write and read back", shared.NO_LINE, [one]))
         if one.amount("write_most") is None or one.amount("read_most") is None:
             found.append((f"{one.place} does not report its slowest block", UNTOLD, [one]))
@@ -182,10 +199,14 @@ def _numbers(
         rates = [rate for one in nodes if (rate := getattr(one, what)) is not None]
         own = [rate for one in alone if (rate := getattr(one, what)) is not None]
         least = samples.number(floor.get(what))
-        found.append(Number(f"{what}, slowest node of all at once", min(rates, default=None), "GB/s", least, origin))
+        found.append(
+            Number(f"{what}, slowest node of all at once", min(rates, default=None), "GB/s", least, origin)
+        )
         found.append(Number(f"{what}, one node alone", min(own, default=None), "GB/s"))
         most = [value for one in lines if (value := one.amount(f"{what}_most")) is not None]
-        found.append(Number(f"{what}, slowest block", max(most, default=None), "s", samples.number(floor.get("tail"))))
+        found.append(
+            Number(f"{what}, slowest block", max(most, default=None), "s", samples.number(floor.get("tail")))
+        )
     return tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""Plays faulty hardware under torch, and a faulty torch: imported by Python itself in containers of nodes with such a defect.
+"""Plays faulty hardware under torch, and a faulty torch: Python imports it in containers of nodes with such a defect.
 
 What torch calls is wrapped once torch has been imported, so that a program computes as always and finds one element
 wrong. Standard library only; programs without torch notice nothing.
