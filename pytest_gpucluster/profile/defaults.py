@@ -56,8 +56,8 @@ EMBEDDED: Mapping[str, Any] = {
     # A volume of this machine, which all nodes see. Its floor is what no disk of today falls below, loaded or not.
     "storage": {
         "device": "cpu",
-        "durable": {"storage_class": "shared"},
-        "local": {"empty_dir": True},
+        "durable": {"source": "storage_class", "name": "shared"},
+        "local": {"source": "empty_dir"},
         "model": {"layers": 8, "width": 1024, "format": "fp32", "moments": True},
         "floor": {
             "write": 0.01,

@@ -15,40 +15,31 @@ QUANTITY = r"^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$"
 class Volume(Frozen):
     """Where a volume comes from: a claim that exists, a class of which runs make one, a path, or the pod itself."""
 
-    claim: Annotated[str, shapes.OBJECT] | None = Field(
-        default=None,
-        description="Name of a PersistentVolumeClaim in the namespace that you lend (`namespace`); the suite writes "
-        "below a folder of its own in it",
+    source: Literal["claim", "storage_class", "host_path", "empty_dir"] = Field(
+        description="What it is: claim, a PersistentVolumeClaim in the namespace that you lend (`namespace`); "
+        "storage_class, a claim that each run makes and deletes; host_path, a path that every node has, such as the "
+        "mount point of a parallel file system; empty_dir, a folder on the node's disk that goes with its pod"
     )
-    storage_class: Annotated[str, shapes.OBJECT] | None = Field(
-        default=None, description="Name of a StorageClass: each run makes a claim of it and deletes it"
+    name: Text | None = Field(
+        default=None, description="Name of the claim or of the class, or the path; none for empty_dir"
     )
     size: Annotated[str, Field(strict=True, pattern=QUANTITY)] = Field(
-        default="1Gi", description="Size of that claim, such as 200Gi"
+        default="1Gi", description="Size of the claim that a run makes, such as 200Gi"
     )
     access: Literal["ReadWriteMany", "ReadWriteOnce"] = Field(
         default="ReadWriteMany",
         description="Access mode of that claim; checkpoints of several nodes need the first",
     )
-    host_path: Annotated[str, shapes.PATH] | None = Field(
-        default=None,
-        description="Path that every node has, such as the mount point of a parallel file system",
-    )
-    empty_dir: Annotated[bool, Field(strict=True)] = Field(
-        default=False, description="Whether it is an emptyDir: on the node's disk, and gone with its pod"
-    )
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        given = [
-            name
-            for name in ("claim", "storage_class", "host_path", "empty_dir")
-            if getattr(self, name) not in (None, False)
-        ]
-        if len(given) != 1:
+    def _named_as_its_source_is(self) -> Self:
+        if self.source == "empty_dir":
+            return self
+        shape = shapes.PATH if self.source == "host_path" else shapes.OBJECT
+        wrong = shape.problem(self.name or "")
+        if wrong:
             raise PydanticCustomError(
-                "volume_source",
-                "must have exactly one of `claim`, `storage_class`, `host_path` and `empty_dir`",
+                "volume_name", "{wrong}, for a {source}", {"wrong": wrong, "source": self.source, "leaf": "name"}
             )
         return self
 
@@ -93,7 +84,7 @@ class Storage(Frozen):
     durable: Volume = Field(description="Volume that outlives nodes, and that all nodes see")
     local: Volume | None = Field(
         default=None,
-        description="Volume of each node to which checkpoints are written first, as `host_path` or `empty_dir`; "
+        description="Volume of each node to which checkpoints are written first, a host_path or an empty_dir; "
         "none: CKPT-006 does not apply",
     )
     model: Model = Field(default=Model(), description="The model whose state is saved")
@@ -112,10 +103,10 @@ class Storage(Frozen):
 
     @model_validator(mode="after")
     def _local_is_of_one_node(self) -> Self:
-        if self.local is not None and self.local.claim is not None:
+        if self.local is not None and self.local.source in ("claim", "storage_class"):
             raise PydanticCustomError(
                 "local_claim",
-                "must be `host_path` or `empty_dir`: a claim is one volume for all pods",
-                {"leaf": "local"},
+                "must have the source host_path or empty_dir: a claim is one volume for all pods",
+                {"leaf": "local.source"},
             )
         return self

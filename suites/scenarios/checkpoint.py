@@ -65,12 +65,12 @@ def plan(stage: Stage, storage: Any) -> Plan:
 def claimed(stage: Stage, storage: Any) -> Volume:
     """Return the durable volume as pods mount it; where the profile names a class, a claim of it is made."""
     durable = storage.durable
-    if durable.storage_class is not None:
+    if durable.source == "storage_class":
         name = f"{stage.name}-durable"
         spec = {
             "accessModes": [durable.access],
             "resources": {"requests": {"storage": durable.size}},
-            "storageClassName": durable.storage_class,
+            "storageClassName": durable.name,
         }
         claim = {
             "apiVersion": "v1",
@@ -85,10 +85,10 @@ def claimed(stage: Stage, storage: Any) -> Volume:
 
 def source(volume: Any) -> dict[str, Any]:
     """Return the source of a volume that is there already, or of its pod's own."""
-    if volume.claim is not None:
-        return {"persistentVolumeClaim": {"claimName": volume.claim}}
-    if volume.host_path is not None:
-        return {"hostPath": {"path": volume.host_path, "type": "Directory"}}
+    if volume.source == "claim":
+        return {"persistentVolumeClaim": {"claimName": volume.name}}
+    if volume.source == "host_path":
+        return {"hostPath": {"path": volume.name, "type": "Directory"}}
     return {"emptyDir": {}}
 
 
@@ -177,7 +177,7 @@ def others(stage: Stage, taken: tuple[str, ...]) -> tuple[str, ...]:
 def remove(work: Work) -> None:
     """Remove what was written, where the volume is not ours and stays."""
     stage = work.stage
-    if work.storage.durable.storage_class is not None:
+    if work.storage.durable.source == "storage_class":
         return
     code = f"import shutil; shutil.rmtree({work.folder!r}, ignore_errors=True)"
     pod = single_pod(f"{stage.name}-remove", ("python", "-c", code), image=image(stage, "python"))
