@@ -117,7 +117,8 @@ class Run:
         mine = {name: size for name, size in files.items() if name.startswith(f"__{self.rank}_")}
         say("saved", step=int(path.name.partition("-")[2]), how=how, files=mine, all=len(files),
             complete=".metadata" in files, own=own, model=self.size.bytes, weights=self.size.weights,
-            digests=digests, mount=storage.mount(path), torch=torch.__version__, **more, **self.who)  # fmt: skip
+            digests=digests, mount=storage.mount(path if path.is_dir() else path.parent),
+            torch=torch.__version__, **more, **self.who)  # fmt: skip
 
     def save_beside(self, folder: Path) -> None:
         """Save asynchronously while training goes on; say how long training stood still."""
@@ -156,6 +157,8 @@ class Run:
         """Save to the disk of each node, and leave a manifest of all nodes' files for whoever copies them."""
         self.train(1)
         digests, path = self.trainer.digests(), folder / f"step-{self.trainer.step}"
+        # The list of all files is written on each node, also on one that has none of them.
+        path.mkdir(parents=True, exist_ok=True)
         dist.barrier()
         began = time.perf_counter()
         dcp.save({"app": self.trainer.state()}, checkpoint_id=str(path))
@@ -168,7 +171,6 @@ class Run:
         each: list[dict[str, int]] = [{} for _ in range(self.world)]
         dist.all_gather_object(each, mine, group=self.saving)
         if self.local == 0:
-            path.mkdir(parents=True, exist_ok=True)
             files = {name: size for part in each for name, size in part.items()}
             storage.move(path / "MANIFEST.json", json.dumps({"files": files, "at": time.monotonic()}))
 

@@ -39,7 +39,9 @@ class Volume(Frozen):
         wrong = shape.problem(self.name or "")
         if wrong:
             raise PydanticCustomError(
-                "volume_name", "{wrong}, for a {source}", {"wrong": wrong, "source": self.source, "leaf": "name"}
+                "volume_name",
+                "{wrong}, for a {source}",
+                {"wrong": wrong, "source": self.source, "leaf": "name"},
             )
         return self
 

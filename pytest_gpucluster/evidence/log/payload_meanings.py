@@ -83,7 +83,7 @@ FIELDS: Mapping[str, str] = {
     "ended": "whether the save was over before the kill",
     "flushed.files": "how many files this node copied",
     "saved.files": "files of this rank in the checkpoint, with their bytes",
-    "handed": "bytes that the process handed to the file system; -1 if it was not measured",
+    "saved.handed": "bytes that the process handed to the file system; -1 if it was not measured",
     "killed": "ranks that were killed, none in the first round",
     "latest": "what the pointer `latest` names, empty for none",
     "later": "digests of the state when training had gone on",
