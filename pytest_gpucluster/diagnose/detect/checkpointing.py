@@ -60,8 +60,10 @@ SHARDED = (
 )
 RANK_0: Why = (
     "only rank 0 did: either it gathers the state of all ranks, or it alone has more to hold",
-    "look at what it saves: a full state dict, or torch.save on rank 0, needs memory for the whole model; with "
-    "torch.distributed.checkpoint every rank writes its own part",
+    (
+        "look at what it saves: a full state dict, or torch.save on rank 0, needs memory for the whole model; with "
+        "torch.distributed.checkpoint every rank writes its own part"
+    ),
 )
 
 
