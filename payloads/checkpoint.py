@@ -120,21 +120,37 @@ class Run:
             digests=digests, mount=storage.mount(path if path.is_dir() else path.parent),
             torch=torch.__version__, **more, **self.who)  # fmt: skip
 
+    def stager(self) -> Any:
+        """Return what copies the state of a GPU to pinned memory, which it has made once; None for torch's default."""
+        if self.device.type != "cuda":
+            return None
+        try:
+            from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions  # noqa: PLC0415
+        except ImportError:
+            return None
+        made = DefaultStager(StagingOptions(use_pinned_memory=True, use_shared_memory=False))
+        # Pinning takes longer than copying, and is paid by the first save of a run alone.
+        made.stage({"app": self.trainer.state()}).result()
+        return made
+
     def save_beside(self, folder: Path) -> None:
         """Save asynchronously while training goes on; say how long training stood still."""
         usual = self.train(STEADY)
         step, digests = self.trainer.step, self.trainer.digests()
-        path = folder / f"step-{step}"
+        path, stager = folder / f"step-{step}", self.stager()
+        more: dict[str, Any] = {"checkpoint_id": str(path), "process_group": self.saving}
+        more |= {"async_stager": stager} if stager is not None else {}
         dist.barrier()
         asked = time.perf_counter()
-        future = dcp.async_save(
-            {"app": self.trainer.state()}, checkpoint_id=str(path), process_group=self.saving
-        )
+        answer = dcp.async_save({"app": self.trainer.state()}, **more)
+        # With a stager of its own the call returns before the copy is made: weights must stay until then.
+        copied = getattr(answer, "staging_completion", None)
+        future = getattr(answer, "upload_completion", answer)
         returned, early = time.perf_counter(), not future.done()
         ends, finished = [asked], 0.0
         # All ranks take the same steps: whether all have written is asked of all.
         while True:
-            self.trainer.train()
+            self.trainer.train(copied.result if copied is not None else bool)
             self.settle()
             ends.append(time.perf_counter())
             done = self.most(0.0 if future.done() else 1.0) == 0.0

@@ -9,7 +9,7 @@ import math
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -94,12 +94,13 @@ class Trainer:
         )  # fmt: skip
         self.step = 0
 
-    def train(self) -> float:
-        """Take one step; returns the loss."""
+    def train(self, ready: Callable[[], object] = bool) -> float:
+        """Take one step; returns the loss. The weights are not changed before `ready` has returned."""
         kind = next(self.model.parameters()).dtype
         x = torch.randn(8, self.size.width, device=self.device, generator=self.draw).to(kind)
         loss = self.model(x).float().pow(2).mean()
         loss.backward()
+        ready()
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.step += 1

@@ -140,6 +140,8 @@ HOST: Mapping[str, Any] = {
     "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 1, "qos": "Guaranteed", "cpus": 1},
     # Real GPUs; what carries their traffic is measured, and judged where a profile declares it.
     "fabric": {"floor_file": "bus_bandwidth", "seconds": 15.0, "stall_bound": 30.0},
+    # What the machine has of disks is measured; one node has no other that could take over from it.
+    "storage": {"nodes": 1, "durable": {"source": "storage_class", "name": "shared", "size": "50Gi"}},
     "mfu": {
         "floor_file": "products",
         "spread": 0.1,

@@ -49,7 +49,8 @@ class Plan:
 def plan(stage: Stage, storage: Any) -> Plan:
     """Return who takes part; the number of ranks that load is never that of those that save."""
     if storage.device == "cpu":
-        return Plan(storage.nodes, 1, 0, CPU_LOADERS if storage.nodes != CPU_LOADERS else 2, 0)
+        ranks = 2 if storage.nodes == 1 else 1
+        return Plan(storage.nodes, ranks, 0, CPU_LOADERS if storage.nodes * ranks != CPU_LOADERS else 2, 0)
     numa, gpus = stage.profile.numa, stage.profile.gpus_per_node
     if numa is not None and numa.policy == "single-numa-node":
         gpus //= numa.nodes
