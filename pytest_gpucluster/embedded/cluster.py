@@ -12,6 +12,7 @@ from pytest_gpucluster.embedded.controllers import (
     lost_pods,
     namespaces,
     pod_admission,
+    volumes,
 )
 from pytest_gpucluster.embedded.native.gates import Gates
 from pytest_gpucluster.embedded.resources import build_table
@@ -42,6 +43,15 @@ def build(config: Mapping[str, Any]) -> Runtime:
         from pytest_gpucluster.embedded.kueue.installation import install as install_kueue
 
         install_kueue(runtime)
-    for part in (aggregation, garbage, namespaces, lost_pods, batch_job, finished_jobs, default_scheduler):
+    for part in (
+        aggregation,
+        garbage,
+        namespaces,
+        lost_pods,
+        batch_job,
+        finished_jobs,
+        volumes,
+        default_scheduler,
+    ):
         part.start(runtime)
     return runtime

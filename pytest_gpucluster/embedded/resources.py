@@ -195,6 +195,8 @@ def core_rows() -> list[ResourceType]:
         _row("v1", "serviceaccounts", "ServiceAccount", "sa",
              subresources=frozenset({"token"})),
         _row("v1", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", subresources=_STATUS),
+        _row("v1", "persistentvolumes", "PersistentVolume", "pv", namespaced=False, subresources=_STATUS),
+        _row("storage.k8s.io/v1", "storageclasses", "StorageClass", "sc", namespaced=False),
         _row("v1", "resourcequotas", "ResourceQuota", "quota", subresources=_STATUS),
         _row("v1", "limitranges", "LimitRange", "limits"),
         _row("batch/v1", "jobs", "Job", generation=True, categories=("all",), subresources=_STATUS,

@@ -23,6 +23,20 @@ _MADE = (names.VC_JOB, names.POD_GROUP, "Pod")
 """What a Job that was not refused would have made."""
 
 NEEDED: Mapping[str, Needs] = {
+    "checkpoint.async_pause.pauses_little": Needs(roles=("save",), facts=("paused",), given=("storage", "world")),
+    "checkpoint.flush.reaches_durable": Needs(
+        roles=("save", "load"), some=("saved", "loaded", "flushed"), given=("load_world", "storage", "world")
+    ),
+    "checkpoint.killed_save.last_complete_loads": Needs(roles=("kill",), facts=("killed",), given=("storage",)),
+    "checkpoint.resharding.loads_elsewhere": Needs(
+        roles=("save", "load"), some=("saved", "loaded", "found"), given=("load_world", "storage", "world")
+    ),
+    "checkpoint.sharded_save.writes_own_parts": Needs(
+        roles=("save",), facts=("saved",), given=("storage", "world")
+    ),
+    "checkpoint.storage_speed.reaches_floor": Needs(
+        roles=("save",), facts=("storage",), given=("storage", "world")
+    ),
     "fabric.bus_bandwidth.reaches_floor": Needs(facts=_RANKS, given=_SPREAD_OUT),
     "fabric.communicator.declared_adapters": Needs(facts=_RANKS, given=_FABRIC),
     "fabric.communicator.holds_all": Needs(facts=_RANKS, given=_FABRIC),

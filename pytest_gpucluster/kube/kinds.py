@@ -67,6 +67,8 @@ TABLE: tuple[KindInfo, ...] = (
     ),
     *_rows("v1", "ConfigMap:configmaps Secret:secrets ServiceAccount:serviceaccounts"),
     *_rows("v1", "PersistentVolumeClaim:persistentvolumeclaims ResourceQuota:resourcequotas"),
+    *_rows("v1", "PersistentVolume:persistentvolumes!"),
+    *_rows("storage.k8s.io/v1", "StorageClass:storageclasses!"),
     *_rows("apps/v1", "Deployment:deployments DaemonSet:daemonsets"),
     *_rows("batch/v1", "Job:jobs"),
     *_rows("coordination.k8s.io/v1", "Lease:leases"),

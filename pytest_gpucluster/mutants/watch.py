@@ -53,6 +53,7 @@ _BY_VOLCANO = (
     "LIFE-014", "RDZV-001", "RDZV-004", "RDZV-005", "RDZV-006", "RDZV-009", "NUMA-008", "FAB-001",
     "FAB-002", "FAB-003", "FAB-004", "FAB-005", "FAB-006", "FAB-010", "FAB-011", "FAB-012", "FAB-014",
     "FAB-015", "FAB-016", "FAB-017", "FAB-018", "MFU-001", "MFU-002", "MFU-003", "MFU-004", "MFU-006",
+    "CKPT-001", "CKPT-002", "CKPT-003", "CKPT-004", "CKPT-005", "CKPT-006",
 )  # fmt: skip
 """Rows whose pods a Job of Volcano makes: who places them is not known if they name another scheduler than it does."""
 
@@ -82,7 +83,8 @@ MUTANTS: base.Table = {
             "KUE-001 KUE-002 KUE-003 KUE-004 KUE-005 KUE-008 KUE-009 "
             "NUMA-001 NUMA-002 NUMA-003 NUMA-004 NUMA-005 NUMA-006 NUMA-007 NUMA-008 "
             "FAB-001 FAB-002 FAB-003 FAB-004 FAB-005 FAB-006 FAB-010 FAB-011 FAB-012 "
-            "FAB-013 FAB-014 FAB-015 FAB-016 FAB-017 FAB-018 MFU-002 MFU-003 MFU-006 HLT-004 "
+            "FAB-013 FAB-014 FAB-015 FAB-016 FAB-017 FAB-018 MFU-002 MFU-003 MFU-006 "
+            "CKPT-002 CKPT-005 CKPT-006 HLT-004 "
             "TRN-003",
         ),
     ),

@@ -217,12 +217,14 @@ def _key(item: Object) -> tuple[str, str]:
     return meta.get("namespace", ""), meta["name"]
 
 
-async def wait_until_present(api: Api, collection: str, name: str) -> None:
-    """Return once the object of that name has been seen in a collection, woken by a watch."""
+async def wait_until_present(
+    api: Api, collection: str, name: str, usable: Callable[[Object], bool] = bool
+) -> None:
+    """Return once an object of that name that can be used has been seen in a collection, woken by a watch."""
     seen = asyncio.Event()
 
     def note(kind: str, item: Object) -> None:
-        if kind != "DELETED" and item["metadata"]["name"] == name:
+        if kind != "DELETED" and item["metadata"]["name"] == name and usable(item):
             seen.set()
 
     reflector = Reflector(api, collection, note, {"fieldSelector": f"metadata.name={name}"})

@@ -34,6 +34,11 @@ CORRUPTS_COLLECTIVES = "node.corrupts-collectives"
 CORRUPTS_PRODUCTS = "node.corrupts-products"
 OLD_DRIVER = "node.old-driver"
 QUARANTINE_FORGOTTEN = "node.quarantine-forgotten"
+CLAIMS_APART = "storage.node-folders"
+THROTTLED = "storage.throttled"
+GATHERS = "torch.gathers-on-save"
+ASYNC_WAITS = "torch.async-save-waits"
+MARKS_FIRST = "torch.marks-first"
 
 DEFECTS: dict[str, str] = {
     BLOCKS_PORT: "traffic to a TCP port that a pod declares is dropped (the job plugins declare one)",
@@ -69,6 +74,11 @@ DEFECTS: dict[str, str] = {
     QUARANTINE_FORGOTTEN: (
         "the last node keeps the label by which SageMaker HyperPod takes a node out of service, without a fault"
     ),
+    CLAIMS_APART: "a claim is a folder of each node, not one that all nodes share",
+    THROTTLED: "what a file has beyond 32 MiB is synchronised at 3 MB/s, as on a volume without burst credits",
+    GATHERS: "the torch of pods gathers the state on rank 0 and saves it there",
+    ASYNC_WAITS: "the torch of pods returns from an asynchronous save 6 s after all was written",
+    MARKS_FIRST: "the torch of pods writes a checkpoint's commit mark before its data",
     CORRUPTS_PRODUCTS: "one element of each matrix product is wrong on the last rank, as on a GPU with damaged cores",
 }
 

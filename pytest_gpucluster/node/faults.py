@@ -1,14 +1,24 @@
-"""Faults of the hardware under a container's ranks, played where its interpreter starts: no payload knows of them."""
+"""Faults of the hardware, and of the torch, under a container's ranks, played where its interpreter starts.
+
+No payload knows of them.
+"""
 
 from collections.abc import Collection
 from pathlib import Path
 
-from pytest_gpucluster.node.defects import CORRUPTS_COLLECTIVES, CORRUPTS_PRODUCTS
+from pytest_gpucluster.node.defects import (
+    ASYNC_WAITS,
+    CORRUPTS_COLLECTIVES,
+    CORRUPTS_PRODUCTS,
+    GATHERS,
+    MARKS_FIRST,
+    THROTTLED,
+)
 
 FOLDER = Path(__file__).with_name("faulty")
 """Holds the `sitecustomize` that Python imports before any program, where this folder is on its path."""
 VARIABLE = "GPUCLUSTER_PLANTED"
-PLAYED = (CORRUPTS_COLLECTIVES, CORRUPTS_PRODUCTS)
+PLAYED = (CORRUPTS_COLLECTIVES, CORRUPTS_PRODUCTS, THROTTLED, GATHERS, ASYNC_WAITS, MARKS_FIRST)
 """Defects that it can play."""
 
 

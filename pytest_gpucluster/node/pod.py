@@ -11,13 +11,13 @@ from pytest_gpucluster.node import attachments, status
 from pytest_gpucluster.node.admission import Grant, demands
 from pytest_gpucluster.node.api import ApiError, wait_until_present
 from pytest_gpucluster.node.containers import ContainerLoop, PodContext
-from pytest_gpucluster.node.defects import BLOCKS_PORT, INIT_NOT_AWAITED, SLOW_START_SECONDS
+from pytest_gpucluster.node.defects import BLOCKS_PORT, CLAIMS_APART, INIT_NOT_AWAITED, SLOW_START_SECONDS
 from pytest_gpucluster.node.devices import AdmissionError, unexpected
 from pytest_gpucluster.node.dns import has_ended
 from pytest_gpucluster.node.names import hostname
 from pytest_gpucluster.node.network import PodNetwork
 from pytest_gpucluster.node.runtime import PlayedNode, Runtime
-from pytest_gpucluster.node.volumes import VolumeError, Volumes
+from pytest_gpucluster.node.volumes import CLAIMS, VolumeError, Volumes, bound
 from pytest_gpucluster.node.writer import StatusWriter, delete_pod
 from pytest_gpucluster.plain.times import format_time, now
 
@@ -253,8 +253,9 @@ class PodWorker:
         shm.mkdir(parents=True)
         shm.chmod(0o1777)
         volumes = Volumes(
-            self.pod, self._folder / "volumes", addresses=addresses, fetch=self._fetch, token=self._token
-        )
+            self.pod, self._folder / "volumes", addresses=addresses, fetch=self._fetch, token=self._token,
+            apart=self._node.spec.name if CLAIMS_APART in self._runtime.config.defects else "",
+        )  # fmt: skip
         return PodContext(self.pod, self._folder, network, volumes, addresses, self._fetch, self._found.clear)
 
     async def _make_volumes(self, volumes: Volumes) -> None:
@@ -271,7 +272,10 @@ class PodWorker:
                     raise
                 namespace = self.pod["metadata"]["namespace"]
                 collection = f"/api/v1/namespaces/{namespace}/{error.missing.resource}"
-                await wait_until_present(self._runtime.api, collection, error.missing.name)
+                await wait_until_present(
+                    self._runtime.api, collection, error.missing.name,
+                    bound if error.missing.resource == CLAIMS else bool,
+                )  # fmt: skip
                 self._found.clear()
             else:
                 return
@@ -280,7 +284,8 @@ class PodWorker:
         known = self._found.get((resource, name))
         if known is not None:
             return known
-        path = f"/api/v1/namespaces/{self.pod['metadata']['namespace']}/{resource}/{name}"
+        space = "" if resource == "persistentvolumes" else f"namespaces/{self.pod['metadata']['namespace']}/"
+        path = f"/api/v1/{space}{resource}/{name}"
         try:
             self._found[resource, name] = await self._runtime.api.get(path)
         except ApiError as error:

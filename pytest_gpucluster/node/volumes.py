@@ -20,6 +20,25 @@ Object = dict[str, Any]
 Token = Callable[[Object], Awaitable[str]]
 
 
+CLAIMS = "persistentvolumeclaims"
+SOURCES = frozenset({"csi", "nfs", "local", "iscsi", "fc", "cephfs", "rbd", "glusterfs", "azureFile"})
+"""Sources of persistent volumes that are named in errors; only folders of the machine can be mounted here."""
+
+
+def bound(claim: Object) -> bool:
+    """Report whether a claim is bound to a volume: a pod waits for it until then."""
+    return (claim.get("status") or {}).get("phase") == "Bound"
+
+
+class UnboundClaimError(MissingObjectError):
+    """A claim that is there, and not bound to a volume yet."""
+
+    def __init__(self, name: str) -> None:
+        """Keep which."""
+        super().__init__(CLAIMS, name)
+        self.args = (f'persistentvolumeclaim "{name}" is not bound',)
+
+
 class VolumeError(Exception):
     """A volume that cannot be made.
 
@@ -37,7 +56,14 @@ class Volumes:
     """The volumes of one pod."""
 
     def __init__(
-        self, pod: Object, folder: Path, *, addresses: Mapping[str, str], fetch: Fetch, token: Token
+        self,
+        pod: Object,
+        folder: Path,
+        *,
+        addresses: Mapping[str, str],
+        fetch: Fetch,
+        token: Token,
+        apart: str = "",
     ) -> None:
         """Describe; `make` does the work.
 
@@ -47,12 +73,15 @@ class Volumes:
             addresses: See `environment.field_value`.
             fetch: Returns a ConfigMap or Secret, None where absent.
             token: Returns a service account token for a projected source.
+            apart: Name of a folder of this node that stands for the volume of each claim; "" for the volume itself.
         """
         self._pod = pod
         self._folder = folder
         self._addresses = addresses
         self._fetch = fetch
         self._token = token
+        self._apart = apart
+        self._hosts: dict[str, Path] = {}
         self._specs = {str(spec["name"]): spec for spec in pod["spec"].get("volumes") or []}
 
     async def make(self) -> None:
@@ -79,12 +108,16 @@ class Volumes:
         folder = self._folder / name
         if "hostPath" in spec:
             self._host_path(spec["hostPath"])
+            self._hosts[name] = Path(spec["hostPath"]["path"])
             return
         if "emptyDir" in spec:
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o777)
             return
-        if "persistentVolumeClaim" in spec or not self._sources(spec):
+        if "persistentVolumeClaim" in spec:
+            await self._claimed(name, str(spec["persistentVolumeClaim"]["claimName"]))
+            return
+        if not self._sources(spec):
             kinds = ", ".join(sorted(set(spec) - {"name"})) or "nothing"
             raise VolumeError(name, f"these nodes have no volumes of kind {kinds}")
         content: dict[str, tuple[bytes, int]] = {}
@@ -96,6 +129,26 @@ class Volumes:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
             target.chmod(mode)
+
+    async def _claimed(self, name: str, claim: str) -> None:
+        """Find the folder of the volume that a claim is bound to."""
+        found = await self._fetch(CLAIMS, claim)
+        if found is None:
+            raise MissingObjectError(CLAIMS, claim)
+        if not bound(found):
+            raise UnboundClaimError(claim)
+        of_claim = str(found["spec"]["volumeName"])
+        volume = await self._fetch("persistentvolumes", of_claim)
+        if volume is None:
+            raise VolumeError(name, f'persistentvolume "{of_claim}" not found')
+        source = volume["spec"].get("hostPath")
+        if source is None:
+            kinds = ", ".join(sorted(set(volume["spec"]) & SOURCES)) or "unknown kind"
+            raise VolumeError(name, f"these nodes have no persistent volumes of kind {kinds}")
+        self._host_path(source)
+        self._hosts[name] = Path(source["path"]) / self._apart
+        if self._apart:
+            self._hosts[name].mkdir(exist_ok=True)
 
     @staticmethod
     def _sources(spec: Object) -> list[Object]:
@@ -171,8 +224,8 @@ class Volumes:
         for mount in container.get("volumeMounts") or []:
             name = mount["name"]
             spec = self._specs[name]
-            host = "hostPath" in spec
-            source = Path(spec["hostPath"]["path"]) if host else self._folder / name
+            host = name in self._hosts
+            source = self._hosts.get(name, self._folder / name)
             inner = mount.get("subPath") or expand(mount.get("subPathExpr") or "", variables)
             if inner:
                 below = Path(os.path.normpath(source / inner))
@@ -182,5 +235,7 @@ class Volumes:
                     below.mkdir(parents=True)
                 source = below
             fixed = not host and "emptyDir" not in spec
-            found.append(Mount(mount["mountPath"], source, bool(mount.get("readOnly")) or fixed, host))
+            claim = spec.get("persistentVolumeClaim") or {}
+            closed = bool(mount.get("readOnly") or claim.get("readOnly"))
+            found.append(Mount(mount["mountPath"], source, closed or fixed, host))
         return found

@@ -10,6 +10,7 @@ from pytest_gpucluster.profile.model import BUDGETS, Connection, Profile, Waiver
 from pytest_gpucluster.profile.numa import Numa
 from pytest_gpucluster.profile.secondary import Secondary
 from pytest_gpucluster.profile.security import Security, SecurityFloor
+from pytest_gpucluster.profile.storage import Storage, Volume
 
 __all__ = [
     "BUDGETS",
@@ -28,7 +29,9 @@ __all__ = [
     "Secondary",
     "Security",
     "SecurityFloor",
+    "Storage",
     "Training",
+    "Volume",
     "Waiver",
     "find",
     "known_names",

@@ -53,6 +53,21 @@ EMBEDDED: Mapping[str, Any] = {
     },
     # Shares of a peak and floors are of GPUs: what CPUs do is told, not judged by them.
     "mfu": {"device": "cpu", "nodes": 1, "seconds": 0.5},
+    # A volume of this machine, which all nodes see. Its floor is what no disk of today falls below, loaded or not.
+    "storage": {
+        "device": "cpu",
+        "durable": {"source": "storage_class", "name": "shared"},
+        "local": {"source": "empty_dir"},
+        "model": {"layers": 8, "width": 1024, "format": "fp32", "moments": True},
+        "floor": {
+            "write": 0.01,
+            "read": 0.01,
+            "origin": "a tenth of one rotating disk: lower is a fault of the machine, whatever else runs on it",
+        },
+        # Ranks share two cores with what they wait for.
+        "pause": 5.0,
+        "flush": 20.0,
+    },
     "queue": "default",
     "gpu_resource": "nvidia.com/gpu",
     "gpus_per_node": 8,
@@ -140,6 +155,8 @@ HOST: Mapping[str, Any] = {
     "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 1, "qos": "Guaranteed", "cpus": 1},
     # Real GPUs; what carries their traffic is measured, and judged where a profile declares it.
     "fabric": {"floor_file": "bus_bandwidth", "seconds": 15.0, "stall_bound": 30.0},
+    # What the machine has of disks is measured; one node has no other that could take over from it.
+    "storage": {"nodes": 1, "durable": {"source": "storage_class", "name": "shared", "size": "50Gi"}},
     "mfu": {
         "floor_file": "products",
         "spread": 0.1,

@@ -18,6 +18,7 @@ from pytest_gpucluster.profile.mfu import Mfu
 from pytest_gpucluster.profile.numa import Numa
 from pytest_gpucluster.profile.secondary import Secondary
 from pytest_gpucluster.profile.security import Security
+from pytest_gpucluster.profile.storage import Storage
 
 BUDGETS = ("admission", "enqueue", "bind", "start", "run", "finish", "delete", "torch", "lease")
 """Names of the waits. admission: the API server's answer; enqueue: pods of a gang are made; bind: members have
@@ -153,6 +154,10 @@ class Profile(Frozen):
     )
     mfu: Mfu | None = Field(
         default=None, description="How fast GPUs and training must be; none: the rows do not apply"
+    )
+    storage: Storage | None = Field(
+        default=None,
+        description="What checkpoints are kept on, and how fast and safe it must be; none: the rows do not apply",
     )
     queue: Annotated[str, shapes.OBJECT] = Field(description="Queue into which training is submitted")
     conformance_queue: Annotated[str, shapes.OBJECT] | None = Field(

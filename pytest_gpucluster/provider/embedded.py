@@ -151,6 +151,8 @@ class _Start:
         config = embedded_config.control_plane_config(
             self.loaded, self.folder, self.planted["control plane"], self.owner_pid, self.tokens
         )
+        # In the run's folder, which is on a disk more often than a folder for temporary files.
+        config["volumes"] = str(self.run_folder / "volumes")
         further = {"tls": self.tls, "switchable": self.switchable}
         control = self._launch(
             "control plane", CONTROL_PLANE, config | {k: v for k, v in further.items() if v}

@@ -12,7 +12,7 @@ from pytest_gpucluster.workload.dialect import DIALECTS, Dialect, dialect_for, h
 from pytest_gpucluster.workload.overlay import apply_overlay, pod_templates
 from pytest_gpucluster.workload.payload import config_map, payload_files
 from pytest_gpucluster.workload.pods import filler, single_pod
-from pytest_gpucluster.workload.spec import GangSpec, Role, Sidecar, WorkloadError
+from pytest_gpucluster.workload.spec import GangSpec, Role, Sidecar, Volume, WorkloadError
 
 __all__ = [
     "DIALECTS",
@@ -20,6 +20,7 @@ __all__ = [
     "GangSpec",
     "Role",
     "Sidecar",
+    "Volume",
     "WorkloadError",
     "apply_overlay",
     "config_map",

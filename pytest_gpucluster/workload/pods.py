@@ -11,7 +11,10 @@ def pod_spec(spec: GangSpec, role: Role, scheduler: str) -> Manifest:
     env: list[Manifest] = [{"name": key, "value": value} for key, value in {**spec.env, **role.env}.items()]
     for name, path in {"GPUCLUSTER_POD": "metadata.name", **role.field_env}.items():
         env.append({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
-    mounts = [{"name": "payload", "mountPath": PAYLOAD_DIR}] if spec.payload else []
+    volumes = [
+        *([("payload", PAYLOAD_DIR, {"configMap": {"name": spec.payload}})] if spec.payload else []),
+        *((volume.name, volume.path, dict(volume.source)) for volume in spec.volumes),
+    ]
     asked = spec.resources if role.resources is None else role.resources
     main: dict[str, Any] = {
         "name": "main",
@@ -45,10 +48,10 @@ def pod_spec(spec: GangSpec, role: Role, scheduler: str) -> Manifest:
         pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     if spec.nodes:
         pod["affinity"] = {**pod.get("affinity", {}), **_only_on(spec.nodes)}
-    if mounts:
+    if volumes:
         for container in containers:
-            container["volumeMounts"] = [dict(mount) for mount in mounts]
-        pod["volumes"] = [{"name": "payload", "configMap": {"name": spec.payload}}]
+            container["volumeMounts"] = [{"name": name, "mountPath": path} for name, path, _ in volumes]
+        pod["volumes"] = [{"name": name, **source} for name, _, source in volumes]
     return pod
 
 

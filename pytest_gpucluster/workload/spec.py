@@ -19,6 +19,21 @@ class WorkloadError(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
+class Volume:
+    """A volume that every container of a gang's pods mounts.
+
+    Attributes:
+        name: of the volume in the pod, a DNS-1035 label.
+        source: where it comes from, as a pod spec has it: `{"persistentVolumeClaim": {"claimName": ..}}`.
+        path: where it is mounted.
+    """
+
+    name: str
+    source: Mapping[str, Any]
+    path: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Sidecar:
     """A second regular container of a role's pods."""
 
@@ -83,6 +98,7 @@ class GangSpec:
         apart: label by which members know each other, so that no two of them share a node; "" where they may. It is
             one that the object's controller puts onto its pods with the object's name.
         nodes: names of the nodes that members may be placed on, () for all; the scheduler decides all the same.
+        volumes: further volumes of its pods.
     """
 
     name: str
@@ -101,6 +117,7 @@ class GangSpec:
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
     apart: str = ""
     nodes: tuple[str, ...] = ()
+    volumes: tuple[Volume, ...] = ()
 
     @property
     def members(self) -> int:

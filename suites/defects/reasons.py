@@ -30,6 +30,11 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "RDZV-006": "alone",
     },
     "node.corrupts-products": {"MFU-001": "product is wrong", "MFU-003": "product is wrong"},
+    "storage.node-folders": {"CKPT-001": "no commit mark", "CKPT-002": "does not see checkpoint"},
+    "storage.throttled": {"CKPT-004": "GB/s while all nodes do"},
+    "torch.gathers-on-save": {"CKPT-001": "of memory in the save"},
+    "torch.async-save-waits": {"CKPT-003": "stood still for"},
+    "torch.marks-first": {"CKPT-005": "has a commit mark, but cannot be loaded"},
     "profile.floor-in-gbits": {"FAB-015": "more than the wires carry"},
 }
 """Live defect -> {requirement id: a part of what the finding says was observed}."""

@@ -28,6 +28,10 @@ def merge(target: Any, patch: Any) -> Any:
     return result
 
 
+COLLECTIONS = ("pods", "services", "nodes", "configmaps", "secrets", "persistentvolumeclaims")
+"""What can be listed."""
+
+
 class FakeApi:
     """Serves on a Unix socket from a thread; the test calls it directly, without HTTP."""
 
@@ -182,7 +186,7 @@ class FakeApi:
                 return web.json_response(self._store[path])
         except KeyError:
             raise web.HTTPNotFound from None
-        if path.rpartition("/")[2] not in ("pods", "services", "nodes", "configmaps", "secrets"):
+        if path.rpartition("/")[2] not in COLLECTIONS:
             raise web.HTTPNotFound
         items = [obj for key, obj in self._store.items() if _inside(key, path)]
         return web.json_response({"items": items, "metadata": {"resourceVersion": str(self._version)}})

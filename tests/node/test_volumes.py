@@ -4,11 +4,15 @@ import base64
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.node.harness import CONFIGMAPS, PODS, SECRETS, Nodes, started
+
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -132,11 +136,72 @@ def test_volume_that_cannot_be_made(nodes: Nodes) -> None:
     """A volume of a kind that these nodes lack is told by a FailedMount event; the pod can be deleted."""
     nodes.run(
         "pvc", "true", container={"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
-        volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "x"}}],
+        volumes=[{"name": "v", "nfs": {"server": "x", "path": "/"}}],
     )  # fmt: skip
-    nodes.api.wait(lambda: any("persistentVolumeClaim" in text for _, _, text in nodes.api.events("pvc")))
+    nodes.api.wait(lambda: any("kind nfs" in text for _, _, text in nodes.api.events("pvc")))
     nodes.api.delete(f"{PODS}/pvc")
     nodes.api.wait(lambda: nodes.phase("pvc") == "gone")
+
+
+def _bind(nodes: Nodes, claim: str, source: dict[str, object]) -> None:
+    """Bind a claim to a volume of its own."""
+    spec = {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}, **source}
+    nodes.api.create("/api/v1/persistentvolumes", {"metadata": {"name": f"pv-{claim}"}, "spec": spec})
+    nodes.api.patch(
+        f"{CLAIMS}/{claim}", {"spec": {"volumeName": f"pv-{claim}"}, "status": {"phase": "Bound"}}
+    )
+
+
+def _claim(nodes: Nodes, name: str) -> dict[str, Any]:
+    """Create a claim that is not bound; returns the volume of a pod that names it."""
+    nodes.api.create(CLAIMS, {"metadata": {"name": name}, "spec": {}, "status": {"phase": "Pending"}})
+    return {"name": "v", "persistentVolumeClaim": {"claimName": name}}
+
+
+def test_a_claim_is_waited_for_until_it_is_bound_and_is_one_folder_for_all_pods(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    """A pod waits for its claim and says so; what one pod writes the next one reads, and may not change if told so."""
+    mounted = {"volumeMounts": [{"name": "v", "mountPath": "/data"}]}
+    claim = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+    nodes.run("writer", "echo one > /data/file", container=mounted, volumes=[claim])
+    nodes.api.wait(lambda: any('"data" not found' in text for _, _, text in nodes.api.events("writer")))
+    _claim(nodes, "data")
+    nodes.run("second", "true", container=mounted, volumes=[claim])
+    nodes.api.wait(lambda: any('"data" is not bound' in text for _, _, text in nodes.api.events("second")))
+    assert nodes.phase("writer") == "Pending"
+    _bind(nodes, "data", {"hostPath": {"path": str(tmp_path / "pv"), "type": "DirectoryOrCreate"}})
+    nodes.wait_phase("writer", "Succeeded")
+    nodes.wait_phase("second", "Succeeded")
+    reads = "cat /data/file; echo two >> /data/file || echo closed"
+    closed = {**claim, "persistentVolumeClaim": {"claimName": "data", "readOnly": True}}
+    nodes.run("reader", reads, container=mounted, volumes=[closed])
+    nodes.wait_phase("reader", "Succeeded")
+    text = nodes.logs("reader")[1]
+    assert text.startswith("one\n")
+    assert "closed\n" in text
+    assert (tmp_path / "pv" / "file").read_text() == "one\n"
+
+
+def test_a_claim_of_a_kind_that_cannot_be_mounted_is_told(nodes: Nodes) -> None:
+    """A volume of another kind than folders of the machine is named."""
+    claim = _claim(nodes, "far")
+    _bind(nodes, "far", {"nfs": {"server": "x", "path": "/"}})
+    nodes.run("nfs", "true", container={"volumeMounts": [{"name": "v", "mountPath": "/v"}]}, volumes=[claim])
+    nodes.api.wait(lambda: any("volumes of kind nfs" in text for _, _, text in nodes.api.events("nfs")))
+
+
+def test_claims_of_each_node_are_apart_where_that_is_planted(
+    start: Callable[..., Nodes], tmp_path: Path
+) -> None:
+    """Under the defect a pod writes into a folder of its node, which others do not see."""
+    nodes = start(defects=["storage.node-folders"])
+    claim = _claim(nodes, "data")
+    _bind(nodes, "data", {"hostPath": {"path": str(tmp_path / "pv"), "type": "DirectoryOrCreate"}})
+    mounted = {"volumeMounts": [{"name": "v", "mountPath": "/data"}]}
+    nodes.run("writer", "echo one > /data/file", container=mounted, volumes=[claim])
+    nodes.wait_phase("writer", "Succeeded")
+    assert [path.name for path in (tmp_path / "pv").iterdir()] == [nodes.pod("writer")["spec"]["nodeName"]]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to make mounts on the host's side")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from pytest_gpucluster.diagnose import words
-from pytest_gpucluster.diagnose.detect import printed, runtime
+from pytest_gpucluster.diagnose.detect import checkpointing, printed, runtime
 from pytest_gpucluster.diagnose.history import when
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
@@ -74,11 +74,12 @@ def meaning(s: Situation, pod: PodStory, end: End) -> Why:
             f"look at what happened to {pod.node or 'its node'}: a restart of it, its runtime or its kubelet",
         )
     if end.reason == "OOMKilled":
-        return _out_of_memory(pod, end)
+        return checkpointing.in_save(s, pod, end.container, _out_of_memory(pod, end))
     said = printed.meaning([*printed.lines(s, pod, end.container), *end.message.splitlines()], pod)
     ended = _ended_by(s, pod) if end.code in SIGNALS else None
     if said is not None and (said[2] or ended is None):
-        return f"{said[0]} (exit code {end.code})", said[1]
+        told = f"{said[0]} (exit code {end.code})", said[1]
+        return checkpointing.in_save(s, pod, end.container, told) if "memory" in said[0] else told
     if ended is not None:
         return f"{ended[0]} (exit code {end.code})", ended[1]
     if end.message.strip() and end.code not in CODES:

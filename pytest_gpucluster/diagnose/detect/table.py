@@ -1,6 +1,7 @@
 """The detectors, in the order of a job's way."""
 
 from pytest_gpucluster.diagnose.detect import (
+    checkpointing,
     completing,
     control,
     crashing,
@@ -88,6 +89,7 @@ DETECTORS: tuple[Detector, ...] = (
     ending.lingers,
     ending.ending_pods,
     ending.grace_was_used,
+    checkpointing.holds_barrier,
     hardware.gpu_failed,
     hardware.nccl_warned,
     fabric.nccl,

@@ -29,6 +29,7 @@ _NODE_RULES: list[Obj] = [
     _rule("patch", "", "pods"),
     _rule("create patch update", "", "events"),
     _rule("get list watch", "", "configmaps secrets services endpoints serviceaccounts namespaces"),
+    _rule("get list watch", "", "persistentvolumeclaims persistentvolumes"),
     _rule("create", "", "serviceaccounts/token"),
     _rule("create delete get patch update list watch", "coordination.k8s.io", "leases"),
     _rule("get list watch", "discovery.k8s.io", "endpointslices"),

@@ -208,6 +208,11 @@ ROLES: Mapping[str, str] = {
     "stalled": "ranks of which one stands still",
     "robust": "a torchrun world with a static endpoint and retries",
     "documented": "a torchrun world as the documents write it",
+    "claim": "the claim of the volume to which checkpoints are written",
+    "save": "ranks that save a model",
+    "load": "other ranks that load it",
+    "kill": "ranks that are killed while they save",
+    "remover": "what removes files of the run from a volume that stays",
     "smoke": "the documented loop of products",
     "gemm": "GPUs that multiply matrices",
     "train": "GPUs that train",
@@ -235,7 +240,7 @@ ROLES: Mapping[str, str] = {
 OF_PROFILE = (
     "scheduler", "further_schedulers", "queue", "gpu_resource", "gpus_per_node", "scheduler_period", "window",
     "bind_spread", "start_spread", "recovery", "interface", "budgets", "versions", "security", "pool_label", "kueue",
-    "secondary", "fabric", "mfu", "numa",
+    "secondary", "fabric", "mfu", "numa", "storage",
 )  # fmt: skip
 """Keys of the profile that judges are told, under the names that they have there."""
 
@@ -265,6 +270,7 @@ GIVEN: Mapping[str, str] = {
     "nnodes": "launchers",
     "nproc": "ranks of each",
     "world": "ranks",
+    "load_world": "ranks that load",
     "training_world": "ranks that train",
     "smoke_n": "side of the matrices of the smoke loop",
     "forced": "network to which NCCL is forced",

@@ -1,4 +1,4 @@
-"""Plays faulty hardware under torch: imported by Python itself in containers of nodes with such a defect.
+"""Plays faulty hardware under torch, and a faulty torch: Python imports it in containers of nodes with such a defect.
 
 What torch calls is wrapped once torch has been imported, so that a program computes as always and finds one element
 wrong. Standard library only; programs without torch notice nothing.
@@ -9,7 +9,9 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -78,9 +80,85 @@ def products(torch: Any) -> None:
     wrap(torch, "mm", lambda got, _args, _kw: got, -1, torch.distributed)
 
 
+BURST, RATE = 32 << 20, 3e6
+"""Bytes of a file that a throttled volume takes at once, and bytes per second beyond them."""
+
+
+def throttled(module: Any) -> None:
+    """Let the synchronising of large files take as long as a volume without credits needs."""
+    sound = module.fsync
+
+    def slow(file: Any) -> None:
+        sound(file)
+        number = file if isinstance(file, int) else file.fileno()
+        beyond = module.fstat(number).st_size - BURST
+        if beyond > 0:
+            time.sleep(beyond / RATE)
+
+    module.fsync = slow
+
+
+def gathers(checkpoint: Any) -> None:
+    """Save on rank 0 alone, after all parts were gathered there."""
+    sound = checkpoint.save
+
+    def whole(state: Any) -> Any:
+        if isinstance(state, dict):
+            return {key: whole(value) for key, value in state.items()}
+        return state.full_tensor() if hasattr(state, "full_tensor") else state
+
+    def save(state: Any, **more: Any) -> Any:
+        full = whole(state)
+        if first():
+            sound(full, **{**more, "no_dist": True})
+        _distributed().barrier()
+
+    checkpoint.save = save
+
+
+def async_waits(checkpoint: Any) -> None:
+    """Return from an asynchronous save long after all was written."""
+    sound = checkpoint.async_save
+
+    def save(state: Any, **more: Any) -> Any:
+        future = sound(state, **more)
+        future.result()
+        time.sleep(6)
+        return future
+
+    checkpoint.async_save = save
+
+
+def marks_first(checkpoint: Any) -> None:
+    """Write an empty commit mark before a save, which the save itself replaces at its end."""
+    sound = checkpoint.save
+
+    def save(state: Any, *, checkpoint_id: Any, **more: Any) -> Any:
+        if first():
+            folder = Path(checkpoint_id)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / ".metadata").touch()
+        return sound(state, checkpoint_id=checkpoint_id, **more)
+
+    checkpoint.save = save
+
+
+def _distributed() -> Any:
+    return sys.modules["torch.distributed"]
+
+
+def first() -> bool:
+    """Report whether this process is the first rank of its world."""
+    return bool(_distributed().get_rank() == 0)
+
+
 ACTS: dict[str, tuple[str, Callable[[Any], None]]] = {
     "node.corrupts-collectives": ("torch.distributed", collectives),
     "node.corrupts-products": ("torch", products),
+    "storage.throttled": ("os", throttled),
+    "torch.gathers-on-save": ("torch.distributed.checkpoint", gathers),
+    "torch.async-save-waits": ("torch.distributed.checkpoint", async_waits),
+    "torch.marks-first": ("torch.distributed.checkpoint", marks_first),
 }
 """Defect -> the module that must have been imported, and what is done to it then."""
 
@@ -117,6 +195,9 @@ def plant() -> None:
     wanted: dict[str, list[Callable[[Any], None]]] = {}
     for name in filter(None, os.environ.get("GPUCLUSTER_PLANTED", "").split(",")):
         module, act = ACTS[name]
+        if module in sys.modules:
+            act(sys.modules[module])
+            continue
         wanted.setdefault(module, []).append(act)
     if wanted:
         sys.meta_path.insert(0, After(wanted))

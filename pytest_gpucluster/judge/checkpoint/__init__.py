@@ -1,0 +1,1 @@
+"""Judges of checkpoints: saved in parts, loaded elsewhere, beside training, after a kill, fast enough, flushed."""

@@ -1,0 +1,1 @@
+"""Rows of checkpoints and of what they are kept on."""
