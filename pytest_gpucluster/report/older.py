@@ -7,8 +7,8 @@ Default = Callable[[], Any]
 
 _TOP: Mapping[str, Default] = {
     "cluster": dict, "profile": dict, "requirements": list, "not_run": list, "not_built": list, "site_tests": list,
-    "waivers": list, "claims": list, "scenarios": list, "cleanup": dict, "requests": dict, "decision": lambda: None, "problems": list,
-    "files": dict,
+    "waivers": list, "claims": list, "scenarios": list, "cleanup": dict, "requests": dict, "decision": lambda: None,
+    "problems": list, "files": dict,
 }  # fmt: skip
 _RUN: Mapping[str, Default] = {
     "plugin": str, "versions": dict, "command": list, "defects": list, "asked": list, "evidence_schema": lambda: None,
