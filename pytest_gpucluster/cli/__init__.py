@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest_gpucluster
-from pytest_gpucluster.cli.common import USAGE, CliError, choose
+from pytest_gpucluster.cli.common import UNWRITTEN, USAGE, CliError, choose
 
 COMMANDS = {
     "discover": "write a first profile from what can be seen of a cluster",
@@ -74,6 +74,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output (head, less) has gone: nobody is left to be told.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        from pytest_gpucluster.plain import full_disk
+
+        if error.filename is not None or error.errno not in full_disk.REFUSED:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"gpucluster: what was found could not be written: {os.strerror(error.errno)}\n")
+        return UNWRITTEN
     except KeyboardInterrupt:
         return 130
     return status

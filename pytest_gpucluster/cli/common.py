@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 USAGE = 2
 """Exit status of a mistake of the user."""
+UNWRITTEN = 3
+"""Exit status of a command whose output could not be written, as on a full disk: nobody has its answer."""
 
 
 MISTAKE = {USAGE: "a mistake in the command or in a file"}

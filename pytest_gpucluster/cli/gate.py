@@ -20,7 +20,7 @@ EXITS = {
     0: "the gate is open",
     1: "the gate is closed; each reason is printed with what to do",
     common.USAGE: f"{common.MISTAKE[common.USAGE]}, or a row whose module was not named",
-    3: "a run cannot be read or was tampered with",
+    3: "a run cannot be read or was tampered with, or the output could not be written",
 }
 EXAMPLES = """examples:
   gpucluster gate reports/latest --policy acceptance --for prod-a

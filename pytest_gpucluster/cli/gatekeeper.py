@@ -1,5 +1,6 @@
 """`gpucluster gatekeeper`: a controller of an AdmissionCheck of Kueue that lets work in only while evidence vouches."""
 
+import contextlib
 import signal
 import socket
 import sys
@@ -93,7 +94,8 @@ def _look(api: "Objects", name: str) -> None:
     except errors.ApiError as error:
         if error.code == 404:
             raise common.CliError(
-                "gatekeeper: the API serves no AdmissionCheck (is Kueue installed?)"
+                f"gatekeeper: the API serves no AdmissionCheck of {forms.CHECK.api_version} (is Kueue 0.15 or later "
+                "installed?)"
             ) from None
         raise
     own = {check["metadata"]["name"]: str(check["spec"].get("controllerName")) for check in listed}
@@ -107,6 +109,10 @@ def _look(api: "Objects", name: str) -> None:
         raise common.CliError(
             f"gatekeeper: AdmissionCheck {name!r} is of the controller {own[name]!r}, not of {forms.CONTROLLER!r}"
         )
+    # A check that no queue asks for holds nothing back; whoever may not list the queues is not told so.
+    with contextlib.suppress(errors.ApiError):
+        if not any(name in forms.checks_of(queue) for queue in api.list(forms.QUEUE)):
+            _say(f"note: no ClusterQueue names AdmissionCheck {name} in its spec: nothing is held back")
 
 
 def _lead(api: "Objects", options: Any, namespace: str) -> int:

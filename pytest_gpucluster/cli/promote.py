@@ -29,7 +29,7 @@ EXITS = {
     0: "the queue is open now (with --hold: closed; with --dry-run: it would be)",
     1: "the gate is closed, or the queue was not opened; one line says why",
     common.USAGE: f"{common.MISTAKE[common.USAGE]}, or there is no such queue",
-    3: "a run cannot be read or was tampered with",
+    3: "a run cannot be read or was tampered with, or the output could not be written",
 }
 EXAMPLES = """examples:
   gpucluster promote --queue training --run reports/latest --policy acceptance --for prod-a
@@ -257,9 +257,12 @@ def _on_trial(
 def _close_again(switch: "Switch", opened: "Target") -> "Target":
     """Close a queue that did not pass its trial; say loudly if that is not possible."""
     from pytest_gpucluster.kube import errors
+    from pytest_gpucluster.promotion import targets
 
     try:
         return switch.hold(opened)
+    except targets.Gone:
+        raise
     except errors.GpuClusterError as error:
         raise common.CliError(
             f"promote: {opened.title} did not pass its trial, is STILL OPEN and cannot be closed: {error}; close it "

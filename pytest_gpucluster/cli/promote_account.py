@@ -1,6 +1,7 @@
 """What a promotion did, told as it goes in lines, or at its end as JSON or Markdown."""
 
 import contextlib
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,8 @@ class Account:
         self._decision = decision
         for line in text.lines(decision):
             self.say(line)
+        # If nobody can read on what a queue is opened, it is not opened.
+        sys.stdout.flush()
 
     def tried(self, rows: Sequence[str], found: "Trial") -> None:
         """Take what came of a trial."""

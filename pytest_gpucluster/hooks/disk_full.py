@@ -1,7 +1,6 @@
 """A report folder that takes no more: the run ends with one line, and what cannot be written is said."""
 
 import contextlib
-import errno
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -9,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-REFUSED = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
-"""What a write answers that will not get better: disk full, quota, size limit, read-only, broken."""
+from pytest_gpucluster.plain.full_disk import REFUSED
 
 
 def line(error: OSError, folder: Path) -> str:

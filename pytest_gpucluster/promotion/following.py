@@ -14,7 +14,7 @@ class Following:
 
     Attributes:
         obj: the object as last told, None while it is not there.
-        gone: whether it was there and is no longer.
+        gone: whether it is known not to be there.
     """
 
     def __init__(
@@ -65,8 +65,12 @@ class Following:
             self.obj = None if self.gone else obj
             self._changed.notify_all()
 
-    def in_sync(self, kind: str, t: float, how: str) -> None:
-        """A list alone says nothing new."""
+    def in_sync(self, kind: str, t: float, how: str) -> None:  # noqa: ARG002
+        """After the list it is known whether it is there at all."""
+        with self._changed:
+            if self.obj is None:
+                self.gone = True
+                self._changed.notify_all()
 
     def out_of_sync(self, kind: str, t: float, why: str) -> None:
         """A watch that resumes tells what was missed."""

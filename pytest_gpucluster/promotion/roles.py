@@ -22,7 +22,7 @@ def of_promotion(profile: Any, names: Collection[str]) -> set[Permission]:
     for kind in targets.declared(profile):
         info = objects.table_row(kind)
         found |= on(info, "get", "list", "watch")
-        for name in names or targets.named(profile, kind):
+        for name in names or targets.names_of(profile, kind):
             found |= on(info, "patch", name=name)
         if kind == queues.VOLCANO:
             place = profile.namespace or switching.Switch.namespace

@@ -11,7 +11,7 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.kube import errors, kinds, objects
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.promotion import following, records
-from pytest_gpucluster.promotion.targets import OPEN, Refused, Target, refusal
+from pytest_gpucluster.promotion.targets import OPEN, Gone, Refused, Target, refusal
 from pytest_gpucluster.scenario import volcano_commands
 
 Obj = dict[str, Any]
@@ -122,7 +122,11 @@ class Switch:
         if not records.claimed_by(now, self.record):
             return None
         if now.kind == queues.KUEUE:
-            return self.hold(now)
+            held, before = self.hold(now), target.queue.generation
+            # Lifted and stopped, and nothing else: it is still the queue that was to be opened.
+            if before is not None and held.queue.generation == before + 2:
+                return self._account(held, before, before + 2, records.unchanged(target))
+            return held
         # What was given and not obeyed would open it later; what was taken is followed by a Command that closes.
         with contextlib.suppress(errors.ApiError):
             self.api.delete(COMMAND, self._command_name(now, _OPENS), self.namespace)
@@ -201,7 +205,7 @@ class Switch:
         with following.Following(self.api, target.info, target.name) as seen:
             # Listed before the Command exists: that it vanishes in the middle is seen too.
             if not seen.until(lambda _: True, self.seconds):
-                raise Refused(f"{target.title} is gone: it was deleted while it was being promoted")
+                raise Gone(target)
             made = self._give(target, action)
             try:
                 if seen.until(obeyed, self.seconds) and seen.obj is not None:
@@ -211,7 +215,7 @@ class Switch:
                 self._take_back(target, made, action)
                 raise
             if seen.gone:
-                raise Refused(f"{target.title} is gone: it was deleted while it was being promoted")
+                raise Gone(target)
             taken = self._take_back(target, made, action)
             if seen.obj is not None and obeyed(seen.obj):
                 return target.as_now(seen.obj)
@@ -318,7 +322,7 @@ class Switch:
         with following.Following(self.api, target.info, target.name) as seen:
             fits = seen.until(reached, self.seconds)
             if seen.gone:
-                raise Refused(f"{target.title} is gone: it was deleted while it was being promoted")
+                raise Gone(target)
             now = target.as_now(seen.obj or written.obj)
         if not fits:
             said = "" if told(now.obj) else "; does kueue-controller-manager run?"
@@ -333,5 +337,5 @@ class Switch:
 
 def _gone_or(error: errors.ApiError, target: Target, what: str) -> Refused:
     if error.code == 404:
-        return Refused(f"{target.title} is gone: it was deleted while it was being promoted")
+        return Gone(target)
     return refusal(error, f"{target.title} {what}")

@@ -26,6 +26,14 @@ class Refused(errors.GpuClusterError):
     """The queue was not opened, or not closed; the text is one line and says why."""
 
 
+class Gone(Refused):
+    """The queue was deleted meanwhile; the text is one line."""
+
+    def __init__(self, target: "Target") -> None:
+        """Take the queue as it was."""
+        super().__init__(f"{target.title} is gone: it was deleted while it was being promoted")
+
+
 @dataclasses.dataclass(frozen=True)
 class Target:
     """A queue of the cluster as it was read.
@@ -127,7 +135,7 @@ def find(api: objects.Objects, word: str, profile: Any) -> Target:
         return found[0]
     if not found:
         raise NotFoundError(_missing(api, wanted, name))
-    meant = [target for target in found if target.name in named(profile, target.kind)]
+    meant = [target for target in found if target.name in names_of(profile, target.kind)]
     if len(meant) != 1:
         raise NotFoundError(
             f"{name!r} is a Queue of Volcano and a ClusterQueue of Kueue: say queue/{name} or clusterqueue/{name}"
@@ -143,7 +151,7 @@ def declared(profile: Any) -> Iterator[str]:
         yield queues.KUEUE
 
 
-def named(profile: Any, kind: str) -> set[str]:
+def names_of(profile: Any, kind: str) -> set[str]:
     """Return the names of the queues of a kind that the profile declares."""
     behind = getattr(profile.kueue, "cluster_queue", None)
     if kind == queues.KUEUE:

@@ -4,7 +4,6 @@ import re
 import shlex
 
 import pytest
-import yaml
 
 from pytest_gpucluster.cli import gate, gatekeeper, promote
 from tests.fixtures import promotion_page
@@ -30,26 +29,16 @@ def test_every_command_of_the_page_parses(text: str) -> None:
             promote.check(options)
 
 
-def test_its_yaml_is_valid(text: str) -> None:
+def test_its_yaml_is_valid() -> None:
     """Each block is a mapping."""
-    blocks = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    blocks = promotion_page.documents()
     assert len(blocks) >= 4
-    assert all(isinstance(yaml.safe_load(block), dict) for block in blocks)
+    assert all(isinstance(block, dict) for block in blocks)
 
 
-def test_each_pipeline_closes_runs_and_opens(text: str) -> None:
+def test_each_pipeline_closes_runs_and_opens() -> None:
     """In shell, on GitHub and on GitLab: held before the run, opened on that run after it."""
-    pipelines = [promotion_page.pipeline()]
-    blocks = [
-        yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    ]
-    pipelines += [
-        "\n".join(step.get("run", "") for step in block["jobs"]["conformance"]["steps"])
-        for block in blocks
-        if "jobs" in block
-    ]
-    pipelines += ["\n".join(block["conformance"]["script"]) for block in blocks if "conformance" in block]
-    assert len(pipelines) == 3
+    pipelines = [script() for script in promotion_page.PIPELINES.values()]
     for each in pipelines:
         held, ran, opened = each.index("--hold"), each.index("pytest --cluster"), each.index("--run ")
         assert held < ran < opened

@@ -47,13 +47,18 @@ class Poison:
 
 
 class Proxy:
-    """A proxy with at most one attack."""
+    """A proxy with at most one attack.
+
+    Attributes:
+        requests: method and path of each request, in the order in which they came.
+    """
 
     def __init__(self, upstream: str) -> None:
         """Serve on a port of this machine, for an API server without TLS."""
         self.upstream = urlsplit(upstream)
         self.attack: Hold | Poison | None = None
         self.closing = threading.Event()
+        self.requests: list[str] = []
         proxy = self
 
         class Handler(_Handler):
@@ -105,6 +110,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(size) if size else None
         sent = {name: value for name, value in self.headers.items() if name.lower() not in HOP}
         url = urlsplit(self.path)
+        self.owner.requests.append(f"{self.command} {url.path}")
         asked = parse_qs(url.query)
         stream = asked.get("watch") == ["true"] or asked.get("follow") == ["true"]
         link = http.client.HTTPConnection(

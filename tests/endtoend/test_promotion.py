@@ -3,10 +3,12 @@
 import contextlib
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,20 +67,57 @@ def kubectl(folder: Path, *words: str, text: str | None = None) -> str:
     return done.stdout
 
 
-def pipeline(folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the shell script of the page, of the suite the two rows that the policy asks for."""
-    script = folder / "pipeline.sh"
-    script.write_text(promotion_page.pipeline())
-    env = {
+def environment(folder: Path) -> dict[str, str]:
+    """Return the environment of a pipeline, which runs the two rows that the policy asks for."""
+    return {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "POLICY": "gate.yaml",
         "GPUCLUSTER_PROFILES": str(folder),
+        "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
         "PYTEST_ADDOPTS": '-n 0 -p no:cacheprovider -k "INV-005 or GANG-001"',
     }
+
+
+def pipeline(folder: Path, where: str) -> subprocess.CompletedProcess[str]:
+    """Run a pipeline of the page, with a policy that asks for two rows."""
+    script = folder / "pipeline.sh"
+    script.write_text(promotion_page.PIPELINES[where]().replace("--policy acceptance", "--policy gate.yaml"))
+    shell = "sh" if where == "shell" else "bash"
+    own = environment(folder)
     return subprocess.run(
-        ["sh", str(script)], cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
+        [shell, str(script)], cwd=folder, env=own, capture_output=True, text=True, timeout=300, check=False
     )
+
+
+def gates(folder: Path) -> None:
+    """Decide twice at once: both say the same, and write nothing; where no file may grow, it is closed in one line."""
+    runs = sorted(str(each) for each in folder.glob("reports/*/*-prod-a-*"))
+    words = [sys.executable, "-c", START, "gate", *runs, "--policy", "gate.yaml", "--for", "prod-a", "--json"]
+    before = {each: each.stat().st_mtime_ns for each in folder.glob("reports/**/*")}
+
+    def begin(**more: Any) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            words,
+            cwd=folder,
+            env=environment(folder),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **more,
+        )
+
+    full = begin(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    found = []
+    for process in (begin(), begin()):
+        said, err = process.communicate(timeout=120)
+        assert process.returncode == 0, said + err
+        found.append({key: value for key, value in json.loads(said).items() if key != "at"})
+    assert found[0]["open"] is True
+    assert found[0] == found[1]
+    said, err = full.communicate(timeout=120)
+    assert (full.returncode, said, len(err.splitlines())) == (2, "", 1), err
+    assert {each: each.stat().st_mtime_ns for each in folder.glob("reports/**/*")} == before
 
 
 def queue(folder: Path) -> dict[str, object]:
@@ -92,7 +131,7 @@ def queue(folder: Path) -> dict[str, object]:
 def test_the_pipeline_runs_gates_and_promotes(tmp_path: Path) -> None:
     """Held at first, tried out, open at the end; both runs and the policy stand on the queue, and in an Event."""
     with served(tmp_path):
-        done = pipeline(tmp_path)
+        done = pipeline(tmp_path, "shell")
         assert done.returncode == 0, done.stdout + done.stderr
         assert "queue       Queue/training is Closed now (was Open)" in done.stdout
         assert "pending     GANG-001: it passed in conformance" in done.stdout
@@ -107,6 +146,7 @@ def test_the_pipeline_runs_gates_and_promotes(tmp_path: Path) -> None:
         assert all(run in told["gpucluster.dev/promotion-runs"] for run in runs)
         events = kubectl(tmp_path, "get", "events", "-o", "jsonpath={.items[*].reason}").split()
         assert {"Held", "Promoted"} <= {*events}
+        gates(tmp_path)
 
 
 @pytest.mark.slow
@@ -114,8 +154,9 @@ def test_the_pipeline_runs_gates_and_promotes(tmp_path: Path) -> None:
 def test_with_one_planted_defect_the_queue_stays_closed_and_says_why(tmp_path: Path) -> None:
     """A PodGroup that promises less than its Job: the gate names the row, the queue is not even tried out."""
     with served(tmp_path, "--defect", "gang.min-member-short"):
-        done = pipeline(tmp_path)
+        done = pipeline(tmp_path, "github")
         assert done.returncode == 1, done.stdout + done.stderr
+        assert "GANG-001" in (tmp_path / "summary.md").read_text(encoding="utf-8")
         assert "GANG-001 (scheduling): fail:" in done.stdout
         assert "queue       Queue/training is Closed and stays so: the gate is closed" in done.stdout
         assert "trial" not in done.stdout
@@ -133,7 +174,7 @@ def test_a_held_queue_that_fails_its_trial_is_closed_again(tmp_path: Path) -> No
             tmp_path, "patch", "queue", "training", "--type=merge",
             "-p", '{"spec":{"capability":{"nvidia.com/gpu":"2"}}}',
         )  # fmt: skip
-        done = pipeline(tmp_path)
+        done = pipeline(tmp_path, "gitlab")
         assert done.returncode == 1, done.stdout + done.stderr
         assert "is Closed again: INV-005 and GANG-001 did not pass in it" in done.stdout
         found = queue(tmp_path)

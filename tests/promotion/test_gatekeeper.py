@@ -307,6 +307,19 @@ def test_a_ready_that_outlived_its_quota_is_taken_back(stand, raw):
     on.workload(job, lambda w: forms.state_of(w, on.name) == "Pending")
 
 
+def test_a_check_that_vanishes_and_comes_again_is_controlled_again(stand, raw):
+    """Nothing is written meanwhile, and nothing ends."""
+    on = stand(accepted()).start()
+    on.active("True")
+    check = {"metadata": {"name": on.name}, "spec": {"controllerName": forms.CONTROLLER}}
+    raw.ok("DELETE", f"{KUEUE}/admissionchecks/{on.name}")
+    on.queue("False")
+    raw.ok("POST", f"{KUEUE}/admissionchecks", check)
+    on.active("True")
+    on.queue("True")
+    assert on.keeper.problem == ""
+
+
 def test_a_gate_that_cannot_be_read_is_closed(stand):
     """An error of whatever kind: never open."""
     on = stand(accepted()).start()

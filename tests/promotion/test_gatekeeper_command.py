@@ -79,6 +79,8 @@ def test_one_of_two_works_and_the_other_takes_over(raw, place, name):
     folder = place("q")
     with start(folder, name, "--health-port", "0") as first:
         try:
+            # No ClusterQueue of this test asks for the check: nothing would be held back.
+            assert first.stdout.readline().startswith(f"note: no ClusterQueue names AdmissionCheck {name}")
             assert first.stdout.readline() == f"controls AdmissionCheck {name}\n"
             assert first.stdout.readline().startswith("not active: EvidenceUnreadable: ")
             path = f"{KUEUE}/admissionchecks/{name}"
@@ -89,6 +91,7 @@ def test_one_of_two_works_and_the_other_takes_over(raw, place, name):
             assert "has no run that has ended" in told["message"]
             with start(folder, name) as second:
                 try:
+                    assert second.stdout.readline().startswith("note: no ClusterQueue names")
                     assert "holds the Lease default/gpucluster-gatekeeper-" in second.stdout.readline()
                     first.terminate()
                     assert first.wait(20) == 0

@@ -65,6 +65,13 @@ def test_a_cluster_queue_is_stopped_whenever_its_promotion_is_killed(raw, place,
         assert promotion.returncode == -signal.SIGKILL, err
     now = wait(raw, f"{KUEUE}/clusterqueues/{name}", held)
     assert now["spec"]["stopPolicy"] == "Hold"
+    # It is still the queue that the runs saw: they need not be made again.
+    now = wait(
+        raw,
+        f"{KUEUE}/clusterqueues/{name}",
+        lambda queue: records.UNCHANGED in queue["metadata"]["annotations"],
+    )
+    assert now["metadata"]["annotations"][records.UNCHANGED] == "1-3"
 
 
 def test_the_trial_ends_with_its_promotion(raw, place, name, tmp_path):

@@ -12,6 +12,7 @@ Obj = dict[str, Any]
 CONTROLLER = f"{names.DOMAIN}/gatekeeper"
 """`spec.controllerName` of the checks that are ours."""
 CHECK = objects.table_row("AdmissionCheck")
+QUEUE = objects.table_row("ClusterQueue")
 WORKLOAD = objects.table_row("Workload")
 PENDING, READY, RETRY = "Pending", "Ready", "Retry"
 RETRY_SECONDS = 60
@@ -35,6 +36,16 @@ def state_of(workload: Mapping[str, Any], check: str) -> str:
     """Return the state of a check of a Workload, "" if the Workload does not list it."""
     listed = (workload.get("status") or {}).get("admissionChecks") or []
     return next((str(each.get("state")) for each in listed if each.get("name") == check), "")
+
+
+def checks_of(queue: Mapping[str, Any]) -> set[str]:
+    """Return the names of the checks that a ClusterQueue asks for."""
+    spec = queue.get("spec") or {}
+    listed = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or []
+    # v1beta1 has a plain list, too.
+    return {str(each.get("name")) for each in listed} | {
+        str(each) for each in spec.get("admissionChecks") or []
+    }
 
 
 def asks(workload: Mapping[str, Any], check: str) -> bool:
@@ -143,6 +154,7 @@ def wanted(
     """
     on, one = permissions.on, permissions.Permission
     found = {each for info in (CHECK, WORKLOAD, objects.NODE) for each in on(info, "list", "watch")}
+    found |= on(QUEUE, "list")
     found |= {one(each.group, f"{each.plural}/status", "patch") for each in (CHECK, WORKLOAD)}
     found |= on(leases.LEASE, "create", "delete", "list", "patch", "watch", namespace=namespace)
     return found | cluster_identity.wanted(namespaces or {}, versions_of)
