@@ -54,6 +54,12 @@ class CliError(Exception):
         self.others = tuple(others)
 
 
+def mistakes(command: str, text: str) -> CliError:
+    """Return the error of a file with several mistakes, a line each, all told at once."""
+    first, *others = text.splitlines()
+    return CliError(f"{command}{first}", others=[f"{command}{each}" for each in others])
+
+
 @dataclasses.dataclass(frozen=True)
 class Argument:
     """One argument of a command, as the reference tells it.

@@ -107,7 +107,7 @@ def considered(options: Any, command: str) -> tuple["Decision", list["Run"]]:
     try:
         wanted = policy.load(options.policy)
     except policy.PolicyError as error:
-        raise common.CliError(f"{command}: {error}") from None
+        raise common.mistakes(f"{command}: ", str(error)) from None
     loaded = common.load_profile(options.cluster, options.profiles, options.set, flag="--for")
     registry = common.registry(options.module)
     runs = [_read(folder, registry, options.digest) for folder in _folders(options.runs)]

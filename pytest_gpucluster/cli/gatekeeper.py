@@ -68,7 +68,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         policy.load(options.policy)
     except policy.PolicyError as error:
-        raise common.CliError(f"gatekeeper: {error}") from None
+        raise common.mistakes("gatekeeper: ", str(error)) from None
     common.existing(options.runs, "folder")
     profile = common.load_profile(options.cluster, options.profiles, options.set, flag="--for").profile
     if profile.connection is None:

@@ -159,6 +159,9 @@ _NOT_FREE: Mapping[str, str] = dict.fromkeys(("NUMA-002", "NUMA-005", "NUMA-007"
 """A node offers no devices, so that a pod may have been rejected for want of them."""
 
 
+_NO_SUCH_SLOTS = base.all_to("inconclusive", "GANG-002 TRN-003")
+"""The driver's note of what it left free is not what the nodes show."""
+
 MUTANTS: base.Table = {
     "inventory.plugin-gone": base.Mutant(
         "one node lost its device plugin",
@@ -177,10 +180,10 @@ MUTANTS: base.Table = {
     "inventory.never-reported": base.Mutant(
         "one node never reported its resources",
         _on_last_node(_never_reported),
-        {"INV-002": "inconclusive", "INV-008": "inconclusive", **_NOT_FREE},
+        {"INV-002": "inconclusive", "INV-008": "inconclusive", **_NOT_FREE, **_NO_SUCH_SLOTS},
     ),
     "inventory.node-not-ready": base.Mutant(
-        "one node is not Ready", _on_last_node(_not_ready), {"INV-002": "environment"}
+        "one node is not Ready", _on_last_node(_not_ready), {"INV-002": "environment", **_NO_SUCH_SLOTS}
     ),
     "inventory.nodes-not-watched": base.Mutant(
         "the watch of nodes was never in sync",
@@ -195,7 +198,9 @@ MUTANTS: base.Table = {
         "one node has another kernel", _on_last_node(_other_kernel), {"INV-008": "fail"}
     ),
     "inventory.one-node": base.Mutant(
-        "there is only one GPU node", one_node, {"INV-008": "environment", "RDZV-007": "inconclusive"}
+        "there is only one GPU node",
+        one_node,
+        {"INV-008": "environment", "RDZV-007": "inconclusive", **_NO_SUCH_SLOTS},
     ),
     "inventory.queue-closed": base.Mutant(
         "the queue is closed",

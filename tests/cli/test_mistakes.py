@@ -83,6 +83,18 @@ def test_mistakes_of_a_profile_are_a_line_each(
     )
 
 
+@pytest.mark.parametrize("command", ["gate", "gatekeeper"])
+def test_mistakes_of_a_policy_are_a_line_each(call: Call, run: Path, tmp_path: Path, command: str) -> None:
+    """As those of a profile are."""
+    policy = tmp_path / "mine.yaml"
+    policy.write_text("age: soon\nstagez: []\nnodes: few\n", encoding="utf-8")
+    words = ["gate", run] if command == "gate" else ["gatekeeper", "--runs", tmp_path, "--check", "c"]
+    status, _, err = call(*words, "--policy", policy, "--for", "embedded")
+    lines = err.splitlines()
+    assert (status, len(lines)) == (2, 3)
+    assert all(line.startswith(f"gpucluster: {command}: {policy}:{n}: ") for n, line in enumerate(lines, 1))
+
+
 def test_an_unknown_profile_is_told_by_the_option_that_named_it(
     call: Call, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
