@@ -31,7 +31,7 @@ ENDS = [
     for column, how in enumerate(SIGNALS)
     if amount.all_of_it() or (row + column) % 2 == 0
 ]
-"""How a run ends, and when: every signal at every moment, or every second pair, which has each signal and each moment."""
+"""How a run ends, and when: every signal at every moment, or every second pair, with each signal and each moment."""
 
 
 def _mounts_below(*folders: pathlib.Path) -> list[str]:
