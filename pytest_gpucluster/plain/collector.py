@@ -7,11 +7,15 @@ from collections.abc import Iterator
 
 
 class _Pause:
-    """How many threads want it paused; the last one lets it go on."""
+    """How many threads want it paused; the last one lets it go on.
+
+    What somebody else has frozen stays so. That it is there is found once: to count it is to go through all of it.
+    """
 
     lock = threading.Lock()
     holders = 0
     was = True
+    others = False
 
 
 @contextlib.contextmanager
@@ -31,7 +35,8 @@ def paused() -> Iterator[None]:
     finally:
         with _Pause.lock:
             _Pause.holders -= 1
-            if gc.get_freeze_count() == 0:
+            _Pause.others = _Pause.others or gc.get_freeze_count() > 0
+            if not _Pause.others:
                 gc.freeze()
                 gc.unfreeze()
             if not _Pause.holders and _Pause.was:

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tests import amount
 from tests.endtoend import harness
 from tests.interrupting import LISTENS_TO_CTRL_C
 
@@ -23,6 +24,14 @@ MOMENTS = {
     "in the middle": 6.0,
 }
 """Name of a moment -> seconds after the first line of the run."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+ENDS = [
+    pytest.param(how, moment, id=f"{how.name}-{moment}")
+    for row, moment in enumerate(MOMENTS)
+    for column, how in enumerate(SIGNALS)
+    if amount.all_of_it() or (row + column) % 2 == 0
+]
+"""How a run ends, and when: every signal at every moment, or every second pair, with each signal and each moment."""
 
 
 def _mounts_below(*folders: pathlib.Path) -> list[str]:
@@ -68,8 +77,7 @@ def temporary():
         yield folder
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+@pytest.mark.parametrize(("how", "moment"), ENDS)
 def test_a_run_may_be_ended_at_any_moment(moment, how, tmp_path, temporary):
     """No process is left, the journal reads, and a report can be made of what was decided."""
     mark = f"mark-{tmp_path.name}-{how.name}"

@@ -102,9 +102,13 @@ def test_no_told_thing_makes_a_judge_raise(text: Any):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_mutant_of_every_stream_is_judged(name: str):
-    """No mutant of a recorded stream makes a judge raise; judges are pure, so what a mutant leaves is judged once."""
+    """No mutant of a recorded stream makes a judge raise; judges are pure, so what a mutant leaves is judged once.
+
+    All mutants, or every second one, and the others on the next stream.
+    """
     evidence = recordings.stream(name)
-    mutants = [mutant.act(evidence) for mutant in MUTANTS.values()]
+    chosen = [*MUTANTS.values()] if amount.all_of_it() else [*MUTANTS.values()][NAMES.index(name) % 2 :: 2]
+    mutants = [mutant.act(evidence) for mutant in chosen]
     for changed in [evidence, *(each for each in mutants if not matrix.untouched(evidence, each))]:
         for judge in recordings.JUDGES.values():
             assert judge(changed, {}).required

@@ -47,8 +47,8 @@ def dice():
 
 
 def drawn(name):
-    """Return the scenarios to try a variation on: all of them, or every second one, the others for its neighbour."""
-    return SCENARIOS if amount.all_of_it() else SCENARIOS[sorted(VARIATIONS).index(name) % 2 :: 2]
+    """Return the scenarios to try a variation on: all of them, or every third one, the others for its neighbours."""
+    return SCENARIOS if amount.all_of_it() else SCENARIOS[sorted(VARIATIONS).index(name) % 3 :: 3]
 
 
 def judged(vary, scenarios=SCENARIOS) -> Iterator[tuple[Requirement, Evidence]]:

@@ -29,3 +29,15 @@ def test_who_had_switched_it_off_keeps_it_off():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_somebody_else_froze_stays_so_and_is_counted_once(monkeypatch):
+    """Counting takes as long as there are objects: where all tests froze theirs, each reading would go through them."""
+    counted = []
+    monkeypatch.setattr(collector._Pause, "others", False)
+    monkeypatch.setattr(collector.gc, "get_freeze_count", lambda: counted.append(1) or 7)
+    monkeypatch.setattr(collector.gc, "unfreeze", lambda: pytest.fail("theirs was thawed"))
+    for _ in range(3):
+        with collector.paused():
+            pass
+    assert counted == [1]

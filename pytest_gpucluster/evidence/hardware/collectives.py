@@ -132,8 +132,22 @@ class Told:
 
 def read(evidence: Evidence, uids: Iterable[str] | None = None) -> Told:
     """Return what the ranks in these pods said; None for all pods."""
+    return evidence.derived(_Reading(None if uids is None else frozenset(uids)))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reading:
+    """The pods whose ranks are read, or None for all; each judge of the area asks for the same."""
+
+    uids: frozenset[str] | None
+
+    def __call__(self, evidence: Evidence) -> Told:
+        """Read what their ranks said."""
+        return _told(evidence, self.uids)
+
+
+def _told(evidence: Evidence, wanted: frozenset[str] | None) -> Told:
     words = payload_lines.words(evidence)
-    wanted = None if uids is None else set(uids)
     stories = {pod.uid: pod for pod in pods(evidence)}
     by_process: dict[tuple[str, str], list[Word]] = {}
     for word in words.words:

@@ -1,5 +1,7 @@
 """What the NCCL logs of a gang's ranks show, read once for all rows that are judged by them."""
 
+import dataclasses
+
 from pytest_gpucluster.evidence.hardware import nccl_logs
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
@@ -16,16 +18,8 @@ SILENT = Cause(
 
 def facts(evidence: Evidence, given: subjects.Given, gang: Gang | None) -> nccl.Facts:
     """Return what the NCCL logs of a gang show."""
-    reader = nccl.Reader()
-    pods = {} if gang is None else {pod.uid: pod for pod in gang.pods}
-    for log in nccl_logs.read(evidence, subjects.uids(gang)):
-        reader.start(log.pod)
-        reader.feed("".join(f"{line}\n" for line in log.lines).encode())
-    for stray in nccl_logs.strays(evidence, subjects.uids(gang)):
-        reader.start(stray.pod)
-        reader.feed("".join(f"{line}\n" for line in stray.lines).encode())
-    reader.end()
-    machines = {pod.name: pod.node for pod in pods.values() if pod.node}
+    seen = evidence.derived(_Reading(subjects.uids(gang)))
+    machines = {} if gang is None else {pod.name: pod.node for pod in gang.pods if pod.node}
     declared = fields.sub(given, "fabric").get("hcas")
     hcas = tuple(str(one) for one in declared) if isinstance(declared, list) and declared else None
     known = nccl.Given(
@@ -35,7 +29,26 @@ def facts(evidence: Evidence, given: subjects.Given, gang: Gang | None) -> nccl.
         expected_hcas=hcas,
         networks=_declared(given),
     )
-    return nccl.draw(reader.seen, known)
+    return nccl.draw(seen, known)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reading:
+    """The pods whose logs are read, or None for all; each judge of the area asks for the same."""
+
+    uids: frozenset[str] | None
+
+    def __call__(self, evidence: Evidence) -> nccl.Seen:
+        """Read the logs of their ranks, then what else of NCCL they printed."""
+        reader = nccl.Reader()
+        for log in nccl_logs.read(evidence, self.uids):
+            reader.start(log.pod)
+            reader.feed("".join(f"{line}\n" for line in log.lines).encode())
+        for stray in nccl_logs.strays(evidence, self.uids):
+            reader.start(stray.pod)
+            reader.feed("".join(f"{line}\n" for line in stray.lines).encode())
+        reader.end()
+        return reader.seen
 
 
 def doubt(facts: nccl.Facts) -> tuple[str, tuple[Cause, ...]] | None:
