@@ -23,6 +23,7 @@ _MADE = (names.VC_JOB, names.POD_GROUP, "Pod")
 """What a Job that was not refused would have made."""
 
 NEEDED: Mapping[str, Needs] = {
+    "fabric.bandwidth_curve.without_dip": Needs(facts=_RANKS, given=_SPREAD_OUT),
     "fabric.bus_bandwidth.reaches_floor": Needs(facts=_RANKS, given=_SPREAD_OUT),
     "fabric.communicator.declared_adapters": Needs(facts=_RANKS, given=_FABRIC),
     "fabric.communicator.holds_all": Needs(facts=_RANKS, given=_FABRIC),

@@ -51,7 +51,7 @@ _BY_VOLCANO = (
     "PLG-007", "PLG-010", "PLG-011", "PLG-013", "LIFE-001", "LIFE-002", "LIFE-003", "LIFE-004",
     "LIFE-005", "LIFE-006", "LIFE-007", "LIFE-008", "LIFE-009", "LIFE-010", "LIFE-012", "LIFE-013",
     "LIFE-014", "RDZV-001", "RDZV-004", "RDZV-005", "RDZV-006", "RDZV-009", "NUMA-008", "FAB-001",
-    "FAB-002", "FAB-003", "FAB-004", "FAB-005", "FAB-006", "FAB-010", "FAB-011", "FAB-012", "FAB-014",
+    "FAB-021", "FAB-002", "FAB-003", "FAB-004", "FAB-005", "FAB-006", "FAB-010", "FAB-011", "FAB-012", "FAB-014",
     "FAB-015", "FAB-016", "FAB-017", "FAB-018", "MFU-001", "MFU-002", "MFU-003", "MFU-004", "MFU-006",
 )  # fmt: skip
 """Rows whose pods a Job of Volcano makes: who places them is not known if they name another scheduler than it does."""
@@ -81,7 +81,7 @@ MUTANTS: base.Table = {
             "RDZV-001 RDZV-002 RDZV-003 RDZV-005 RDZV-006 RDZV-007 RDZV-008 RDZV-010 "
             "KUE-001 KUE-002 KUE-003 KUE-004 KUE-005 KUE-008 KUE-009 "
             "NUMA-001 NUMA-002 NUMA-003 NUMA-004 NUMA-005 NUMA-006 NUMA-007 NUMA-008 "
-            "FAB-001 FAB-002 FAB-003 FAB-004 FAB-005 FAB-006 FAB-010 FAB-011 FAB-012 "
+            "FAB-021 FAB-001 FAB-002 FAB-003 FAB-004 FAB-005 FAB-006 FAB-010 FAB-011 FAB-012 "
             "FAB-013 FAB-014 FAB-015 FAB-016 FAB-017 FAB-018 MFU-002 MFU-003 MFU-006 HLT-004 "
             "TRN-003",
         ),
