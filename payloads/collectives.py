@@ -570,7 +570,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--collectives", default=",".join(COLLECTIVES), help="names, with commas between them"
     )
-    parser.add_argument("--sizes", type=sizes_of, default=sizes_of("8,64K,1M,16M,256M,1G"))
+    parser.add_argument("--sizes", type=sizes_of, default=sizes_of("8,64K,1M,4M,16M,64M,256M,1G"))
     parser.add_argument("--cpu-sizes", type=sizes_of, default=sizes_of("1K,256K"), help="sizes without GPUs")
     parser.add_argument(
         "--pair-size", type=size_of, default=size_of("64M"), help="bytes of the sweep over pairs"

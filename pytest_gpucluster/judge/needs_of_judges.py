@@ -37,6 +37,7 @@ NEEDED: Mapping[str, Needs] = {
     "checkpoint.storage_speed.reaches_floor": Needs(
         roles=("save",), facts=("storage",), given=("storage", "world")
     ),
+    "fabric.bandwidth_curve.without_dip": Needs(facts=_RANKS, given=_SPREAD_OUT),
     "fabric.bus_bandwidth.reaches_floor": Needs(facts=_RANKS, given=_SPREAD_OUT),
     "fabric.communicator.declared_adapters": Needs(facts=_RANKS, given=_FABRIC),
     "fabric.communicator.holds_all": Needs(facts=_RANKS, given=_FABRIC),

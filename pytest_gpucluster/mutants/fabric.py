@@ -118,7 +118,7 @@ def _of_first_rank(change: Callable[[str], str | None]) -> base.Act:
 _LOGGED = ("FAB-001", "FAB-002", "FAB-003", "FAB-004", "FAB-005", "FAB-017", "FAB-018")
 """Rows that are judged by the NCCL logs of the run that users get."""
 
-_UNPLACED = dict.fromkeys(("FAB-006", "FAB-010", "FAB-012"), "environment")
+_UNPLACED = dict.fromkeys(("FAB-006", "FAB-010", "FAB-012", "FAB-021"), "environment")
 """Rows that stand on a device of its own for each rank."""
 
 

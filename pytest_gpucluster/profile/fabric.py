@@ -99,6 +99,10 @@ class Fabric(Frozen):
     slow_share: Share = Field(
         default=0.7, description="A link or a node is slow if it is below this share of the median"
     )
+    dip_share: Share = Field(
+        default=0.8,
+        description="The bus bandwidth of a size dips if it is below this share of that of a smaller size",
+    )
     seconds: Seconds = Field(default=30.0, description="Time for the measurements, in seconds")
     stall_bound: Seconds = Field(
         default=60.0, description="Longest time that a collective may stall, in seconds"

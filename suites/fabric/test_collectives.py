@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pytest_gpucluster import requirement
 from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.fabric import (
+    bandwidth_curve,
     bus_bandwidth,
     floor_sanity,
     forced_transport,
@@ -131,5 +132,22 @@ def test_a_fabric_that_is_switched_off_is_seen_on_sockets(settle: Callable[[], N
 
     If every other network is switched off on purpose, the same collective MUST be seen on sockets. The finding names
     the ranks and shows the figure beside the good one. Without this, a pass of FAB-003 means nothing on this cluster.
+    """
+    settle()
+
+
+@requirement(
+    "FAB-021",
+    level="should",
+    documents="+",
+    scenario=collectives,
+    judge=bandwidth_curve.without_dip,
+    presupposes=[presuppositions.pods_ran, rank_devices.apart],
+)
+def test_bus_bandwidth_by_size_has_no_dip(settle: Callable[[], None]) -> None:
+    """Bus bandwidth by size has no dip.
+
+    At each measured size the bus bandwidth of a collective SHOULD reach the declared share of what a smaller size
+    reached, on the slowest rank. Only the measured sizes are judged; between them a dip stays unseen.
     """
     settle()
