@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import pty
+import resource
 import select
 import subprocess
 import sys
@@ -42,17 +43,19 @@ REACTION, MEMORY = 2.0, 64.0
 """Seconds after the expiry, and MiB."""
 START = "import sys; from pytest_gpucluster.cli import main; sys.exit(main())"
 COMMAND = [sys.executable, "-c", START]
-EXPIRES = 12.0
+EXPIRES = 40.0
 """Seconds that a gatekeeper has, at the most, to start and read the gate before the evidence is too old."""
 
 
-def seconds(*commands: Sequence[str], allowed: Sequence[int] = (0, 1)) -> float:
-    """Return the seconds of commands that run one after the other."""
-    began = time.monotonic()
+def seconds(*commands: Sequence[str], allowed: Sequence[int] = (0, 1)) -> tuple[float, float]:
+    """Return the seconds of commands that run one after the other, and the CPU seconds that they took."""
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     for command in commands:
         done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False, cwd=ROOT)
         assert done.returncode in allowed, command
-    return time.monotonic() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.monotonic() - began, spent
 
 
 def three_runs(folder: pathlib.Path) -> list[pathlib.Path]:
@@ -69,29 +72,32 @@ def measure_gate(runs: Sequence[pathlib.Path], rounds: int) -> bool:
     gate = [*COMMAND, "gate", *names, "--policy", "acceptance", "--for", "embedded"]
     verify = [[*COMMAND, "verify", name] for name in names]
     pairs = [(seconds(*verify), seconds(gate)) for _ in range(rounds)]
-    base, found = (min(column) for column in zip(*pairs, strict=True))
-    kept = found <= base + GATE_MORE
-    print(
-        f"gate: {found:.2f} s over {len(runs)} runs; verify of the same {base:.2f} s; limit {base + GATE_MORE:.2f} s"
+    waited, spent = (
+        [min(one[unit] for one in column) for column in zip(*pairs, strict=True)] for unit in (0, 1)
     )
-    return kept
+    # Both compute on one CPU; on a machine that others use too, only what they compute tells them apart.
+    print(
+        f"gate over {len(runs)} runs: {spent[1]:.2f} s of CPU ({waited[1]:.2f} s waited); verify of the same "
+        f"{spent[0]:.2f} s ({waited[0]:.2f} s); limit {spent[0] + GATE_MORE:.2f} s of CPU"
+    )
+    return spent[1] <= spent[0] + GATE_MORE
 
 
 @contextlib.contextmanager
 def served(folder: pathlib.Path) -> Iterator[None]:
-    """Run an embedded cluster without processes; its kubeconfig and the profile `prod-a` lie in the folder."""
+    """Run a control plane with a node and a ClusterQueue; its kubeconfig and the profile `prod-a` lie in the folder."""
+    from tests.embedded import support
     from tests.endtoend import test_gatekeeper
 
-    more = ["--set", "nodes=simulated", "--set", "kueue.wait_for_pods_ready=600"]
-    command = [*COMMAND, "serve", "--kubeconfig", str(folder / "kubeconfig"), "--nodes", "2", *more]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith("export KUBECONFIG=")
-        try:
-            test_gatekeeper.setup(folder)
-            yield
-        finally:
-            process.communicate(timeout=60)
+    with support.control_plane({"kueue": True}) as ready:
+        config = {
+            "apiVersion": "v1", "kind": "Config", "current-context": "embedded", "users": [{"name": "u", "user": {}}],
+            "clusters": [{"name": "k", "cluster": {"server": ready["url"]}}],
+            "contexts": [{"name": "embedded", "context": {"cluster": "k", "user": "u"}}],
+        }  # fmt: skip
+        (folder / "kubeconfig").write_text(json.dumps(config))
+        test_gatekeeper.setup(folder)
+        yield
 
 
 def measure_preflight(folder: pathlib.Path) -> bool:
@@ -122,17 +128,19 @@ def measure_preflight(folder: pathlib.Path) -> bool:
             f"--gpucluster-profiles={through}",
             f"--gpucluster-report-dir={through}",
         ]
-        collected = seconds([*run, "--collect-only", "-q"])
+        _, collected = seconds([*run, "--collect-only", "-q"])
         before.requests.clear()
-        began = time.monotonic()
+        spent = resource.getrusage(resource.RUSAGE_CHILDREN)
         screen = until_asked(run, folder)
-        took = time.monotonic() - began - collected
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took = after.ru_utime + after.ru_stime - spent.ru_utime - spent.ru_stime - collected
         asked = list(before.requests)
     permissions = sum("selfsubject" in request for request in asked)
     allowed = REQUESTS + permissions
     kept = took <= PREFLIGHT and len(asked) <= allowed
     print(
-        f"preflight: {took:.2f} s beyond collecting ({collected:.2f} s), limit {PREFLIGHT:g} s; {len(asked)} requests, "
+        f"preflight: {took:.2f} s of CPU beyond collecting ({collected:.2f} s), its end included, limit "
+        f"{PREFLIGHT:g} s; {len(asked)} requests, "
         f"limit {allowed} ({permissions} about permissions): {', '.join(asked)}"
     )
     assert asking.QUESTION.strip() in screen
