@@ -181,6 +181,7 @@ def me(endpoint: str) -> dict[str, object]:
 
 def launch(args: argparse.Namespace) -> None:
     """Be the launcher of one rank on this member, as `torchrun --nproc-per-node=1 --rdzv-backend=c10d` is."""
+    import torch  # noqa: PLC0415
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch  # noqa: PLC0415
 
     config = LaunchConfig(
@@ -193,7 +194,8 @@ def launch(args: argparse.Namespace) -> None:
         rdzv_configs={"join_timeout": args.within, "read_timeout": args.within},
         max_restarts=0,
         local_addr=os.environ.get("POD_IP") or None,
-        start_method="fork",
+        # The launcher opens the driver of GPUs; a rank that is forked from it could not use them.
+        start_method="spawn" if torch.cuda.is_available() else "fork",
     )
     elastic_launch(config, work)(args.endpoint, args.train)
 

@@ -141,6 +141,7 @@ def find_meeting(args: argparse.Namespace, own: str) -> str:
 def launch(args: argparse.Namespace, meeting: str, own: str) -> None:
     """Meet over the declared interface; be the launcher of one rank."""
     first, members, port = args.index == 0, args.members, args.port
+    import torch  # noqa: PLC0415
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch  # noqa: PLC0415
 
     config = LaunchConfig(
@@ -154,7 +155,8 @@ def launch(args: argparse.Namespace, meeting: str, own: str) -> None:
         rdzv_configs={"join_timeout": args.within, "read_timeout": args.within, "is_host": str(int(first))},
         max_restarts=0,
         local_addr=own,
-        start_method="fork",
+        # The launcher opens the driver of GPUs; a rank that is forked from it could not use them.
+        start_method="spawn" if torch.cuda.is_available() else "fork",
     )
     elastic_launch(config, work)(args.interface, port)
 

@@ -56,6 +56,19 @@ def offered(node: Mapping[str, Any], resource: str) -> int:
     return quantities.whole(((node.get("status") or {}).get("allocatable") or {}).get(resource))
 
 
+def require(nodes: Iterable[Mapping[str, Any]], resource: str, count: int) -> None:
+    """Check that nodes offer so much of a resource: a gang that asks for more is awaited in vain.
+
+    Raises:
+        EnvironmentProblem: they offer less.
+    """
+    has = sum(offered(node, resource) for node in nodes)
+    if has < count:
+        raise errors.EnvironmentProblem(
+            f"{count} {resource} are needed at the same time; the nodes offer {has}"
+        )
+
+
 def named(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Return what nodes tell of devices: extended resource -> how many nodes name it.
 

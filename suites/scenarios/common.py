@@ -7,7 +7,7 @@ from pytest_gpucluster.evidence.scheduling import schedulers as reading
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.provider import PODS_RUN
 from pytest_gpucluster.scenario import Handle, Live, Stage
-from pytest_gpucluster.scenario.gpu_nodes import offered
+from pytest_gpucluster.scenario.gpu_nodes import offered, require
 from pytest_gpucluster.scenario.predicates import all_bound, bound, exist, running
 from pytest_gpucluster.workload import Dialect, WorkloadError
 
@@ -30,6 +30,11 @@ PayloadCommand = ("python", "/workspace/gang.py")
 def gpus_of(stage: Stage) -> int:
     """Return how many GPUs all nodes together offer."""
     return sum(offered(node, stage.profile.gpu_resource) for node in stage.live.objects("Node"))
+
+
+def room(stage: Stage, gpus: int) -> None:
+    """Check that the nodes offer so many GPUs; the rows of the scenario are not tested where they do not."""
+    require(stage.live.objects("Node"), stage.profile.gpu_resource, gpus)
 
 
 def told(stage: Stage, **facts: Any) -> None:

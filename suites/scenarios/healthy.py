@@ -8,7 +8,7 @@ from pytest_gpucluster.scenario.predicates import all_bound, finished, job_ended
 from pytest_gpucluster.scenario.programs import headless, image, payloads_of, speaking
 from pytest_gpucluster.workload import GangSpec, Role, Sidecar
 
-from .common import LOGS, PAYLOAD, PayloadCommand, gpus_of, told
+from .common import LOGS, PAYLOAD, PayloadCommand, gpus_of, room, told
 
 WORKERS = 3
 PORT = 23456
@@ -20,6 +20,7 @@ REFERENCES = (
     "--told=$(GPUCLUSTER_UNSET)",
 )
 """Arguments that the kubelet must expand; the third is escaped, the fourth names nothing: both arrive as `$(...)`."""
+FEWEST = 2
 GPUS = 4
 """GPUs of each member: two members fill a node of 8, so the gang spans nodes. Fewer where a cluster has fewer."""
 
@@ -45,13 +46,13 @@ def spec(name: str, image: str, payload: str, resources: Mapping[str, int], *, e
     )
 
 
-def alike(name: str, image: str, payload: str, resources: Mapping[str, int]) -> GangSpec:
-    """Return the same gang where there are no roles and no plugins: the first of four members is the master."""
+def alike(name: str, image: str, payload: str, resources: Mapping[str, int], members: int) -> GangSpec:
+    """Return the same gang where there are no roles and no plugins: the first of its members is the master."""
     master = f"{name}-0.{name}"
-    meet = ("meet", f"--master={master}", f"--port={PORT}", f"--members={1 + WORKERS}")
+    meet = ("meet", f"--master={master}", f"--port={PORT}", f"--members={members}")
     return GangSpec(
         name,
-        roles=(Role("worker", 1 + WORKERS, PayloadCommand, meet),),
+        roles=(Role("worker", members, PayloadCommand, meet),),
         resources=resources,
         image=image,
         leads=True,
@@ -64,14 +65,18 @@ def alike(name: str, image: str, payload: str, resources: Mapping[str, int]) -> 
 
 def run(stage: Stage) -> None:
     """Submit, let all meet at the barrier, let the master's end complete the job."""
-    members = 1 + WORKERS
+    gpus, members = gpus_of(stage), 1 + WORKERS
+    if not stage.dialect.names_members:
+        # Members that are alike may be fewer, down to two that meet.
+        members = max(FEWEST, min(members, gpus))
     told(stage, members=members, min_member=members, resource=stage.profile.gpu_resource, currency="gpu")
+    room(stage, members)
     payload, python, gpu = payloads_of(stage, "gang.py"), image(stage, "python"), stage.profile.gpu_resource
-    each = {gpu: max(1, min(GPUS, gpus_of(stage) // members))}
+    each = {gpu: max(1, min(GPUS, gpus // members))}
     if stage.dialect.names_members:
         wanted = spec(stage.name, python, payload, each, ends=True)
     else:
-        wanted = alike(headless(stage, stage.name), python, payload, each)
+        wanted = alike(headless(stage, stage.name), python, payload, each, members)
     gang = stage.gang(wanted, dialect=speaking(stage, {gpu: members * each[gpu]}))
     if not gang.ok:
         return
@@ -89,6 +94,7 @@ def run(stage: Stage) -> None:
 def run_without_policy(stage: Stage) -> None:
     """The same life without a completion policy: the workers stay until somebody ends them."""
     told(stage, members=3, min_member=3, resource=stage.profile.gpu_resource, currency="gpu")
+    room(stage, 3)
     wanted = _lingering(stage) if stage.dialect.own_api else _lingering_alike(stage)
     gang = stage.gang(wanted, dialect=speaking(stage, {stage.profile.gpu_resource: 3}))
     if not gang.ok:

@@ -7,7 +7,7 @@ from pytest_gpucluster.scenario.predicates import job_ended, phase
 from pytest_gpucluster.scenario.programs import headless, image, payloads_of, speaking
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import LOGS, PAYLOAD, told
+from .common import LOGS, PAYLOAD, room, told
 from .world import NODES, PLUGINS, by_index, by_plugin
 
 PROGRAM = "/workspace/ranks.py"
@@ -55,6 +55,7 @@ def over(handle: Handle) -> Callable[[Live], bool]:
 def run(stage: Stage) -> None:
     """Let both Jobs form their worlds at the same time, one of them train, and both end."""
     told(stage, members=NODES, min_member=NODES, nnodes=NODES, nproc=1, world=NODES)
+    room(stage, 2 * NODES)
     payload, torch = payloads_of(stage, "ranks.py"), image(stage, "torch")
     dialect = speaking(stage, {stage.profile.gpu_resource: 2 * NODES})
     jobs = []

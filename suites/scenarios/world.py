@@ -8,7 +8,7 @@ from pytest_gpucluster.scenario.predicates import gave_up, job_ended
 from pytest_gpucluster.scenario.programs import headless, image, payloads_of, speaking
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import LOGS, PAYLOAD, told
+from .common import LOGS, PAYLOAD, gpus_of, room, told
 
 NODES = 2
 PROCESSES = 2
@@ -21,11 +21,11 @@ PLUGINS = {"pytorch": _PYTORCH, "svc": ("--publish-not-ready-addresses=true",)}
 """Plugins of the robust form."""
 
 
-def documented(name: str) -> GangSpec:
+def documented(name: str, processes: int = PROCESSES) -> GangSpec:
     """Return the smoke job of the recipe: torchrun with c10d at the master's short name."""
     args = (
         f"--nnodes={NODES}",
-        f"--nproc_per_node={PROCESSES}",
+        f"--nproc_per_node={processes}",
         "--node_rank=$(RANK)",
         "--rdzv_backend=c10d",
         "--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)",
@@ -35,13 +35,13 @@ def documented(name: str) -> GangSpec:
     return _smoke(name, args, {"pytorch": _PYTORCH})
 
 
-def robust(name: str, namespace: str) -> GangSpec:
+def robust(name: str, namespace: str, processes: int = PROCESSES) -> GangSpec:
     """Return the form that does not depend on when a name is published.
 
     The master's full name is in its own /etc/hosts, members are addressed before they are ready, and each agent says
     its pod IP, so neither a late DNS record nor an unresolvable host name can keep the world from forming.
     """
-    args = (*_agent(name, by_plugin(namespace)), "/workspace/world.py")
+    args = (*_agent(name, by_plugin(namespace), processes), "/workspace/world.py")
     return _smoke(name, args, PLUGINS)
 
 
@@ -55,11 +55,11 @@ def by_index(name: str, namespace: str) -> str:
     return f"{name}-0.{name}.{namespace}.svc.cluster.local:{PORT}"
 
 
-def _agent(name: str, endpoint: str) -> tuple[str, ...]:
+def _agent(name: str, endpoint: str, processes: int) -> tuple[str, ...]:
     """Return the launcher's arguments of the robust form."""
     return (
         f"--nnodes={NODES}",
-        f"--nproc_per_node={PROCESSES}",
+        f"--nproc_per_node={processes}",
         "--rdzv_backend=c10d",
         f"--rdzv_id={name}",
         "--local-addr=$(POD_IP)",
@@ -92,9 +92,9 @@ def _smoke(name: str, args: tuple[str, ...], plugins: Mapping[str, tuple[str, ..
     )
 
 
-def indexed(name: str, namespace: str) -> GangSpec:
+def indexed(name: str, namespace: str, processes: int = PROCESSES) -> GangSpec:
     """Return the robust form where there are no roles and no plugins: an Indexed Job and a headless Service."""
-    args = (*_agent(name, by_index(name, namespace)), "/workspace/world.py")
+    args = (*_agent(name, by_index(name, namespace), processes), "/workspace/world.py")
     role = Role(
         "worker",
         NODES,
@@ -108,27 +108,29 @@ def indexed(name: str, namespace: str) -> GangSpec:
 
 def run(stage: Stage) -> None:
     """Run both forms one after the other: two cores carry one world at a time."""
+    processes = min(PROCESSES, max(1, gpus_of(stage) // NODES))
     told(
         stage,
         members=NODES,
         min_member=NODES,
         nnodes=NODES,
-        nproc=PROCESSES,
-        world=NODES * PROCESSES,
+        nproc=processes,
+        world=NODES * processes,
         resource=stage.profile.gpu_resource,
         currency="gpu",
     )
+    room(stage, NODES * processes)
     payload, torch = payloads_of(stage, "world.py"), image(stage, "torch")
-    gpus = {stage.profile.gpu_resource: PROCESSES}
+    gpus = {stage.profile.gpu_resource: processes}
     if stage.dialect.names_members:
         forms = {
-            "documented": documented(f"{stage.name}-doc"),
-            "robust": robust(f"{stage.name}-robust", stage.namespace),
+            "documented": documented(f"{stage.name}-doc", processes),
+            "robust": robust(f"{stage.name}-robust", stage.namespace, processes),
         }
     else:
         # The documented form stands on the pytorch plugin.
-        forms = {"robust": indexed(headless(stage, f"{stage.name}-robust"), stage.namespace)}
-    dialect = speaking(stage, {stage.profile.gpu_resource: NODES * PROCESSES})
+        forms = {"robust": indexed(headless(stage, f"{stage.name}-robust"), stage.namespace, processes)}
+    dialect = speaking(stage, {stage.profile.gpu_resource: NODES * processes})
     for role, spec in forms.items():
         wanted = dataclasses.replace(spec, payload=payload, image=torch, resources=gpus)
         gang = stage.gang(wanted, role=role, dialect=dialect)

@@ -17,7 +17,7 @@ from . import parts
 
 HERE = Path(__file__).resolve().parents[1]
 REPOSITORY = HERE.parents[1]
-COMPRESSED = ("--x86", "--lzma2=preset=6e,dict=64MiB")
+COMPRESSED = ("--x86", "--lzma2=preset=6,dict=64MiB")
 """For xz: what calls and jumps name is made absolute first, which repeats more often."""
 PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in (34, 31, 28, 27, 24, 17)), "manylinux2014_x86_64")
 SUMS = "SHA256SUMS"
