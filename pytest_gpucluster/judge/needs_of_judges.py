@@ -11,6 +11,9 @@ _SIZE = ("members", "min_member")
 _SCARCE = ("currency", *_SIZE)
 _RANKS = ("done", "measured", "nccl-log", "pairs", "who")
 """What every rank of a collective says."""
+_TRAINED = ("elastic-formed", "elastic-rank", "elastic-step")
+"""What ranks of elastic jobs say, each as often as it joins a world or takes a step."""
+_ELASTIC = ("elastic", "every", "members", "pace")
 _FABRIC = ("fabric", *_SIZE, "nodes", "world")
 _RANKED = (*_SIZE, "nodes", "nproc", "pods_per_node", "world")
 _SPREAD_OUT = ("fabric", *_RANKED)
@@ -23,6 +26,9 @@ _MADE = (names.VC_JOB, names.POD_GROUP, "Pod")
 """What a Job that was not refused would have made."""
 
 NEEDED: Mapping[str, Needs] = {
+    "elastic.shrink.goes_on": Needs(
+        roles=("training",), told=_TRAINED, notes=("deleted-by-us", "slots-set"), given=_ELASTIC, meant=("training",)
+    ),
     "fabric.bus_bandwidth.reaches_floor": Needs(facts=_RANKS, given=_SPREAD_OUT),
     "fabric.communicator.declared_adapters": Needs(facts=_RANKS, given=_FABRIC),
     "fabric.communicator.holds_all": Needs(facts=_RANKS, given=_FABRIC),
@@ -176,7 +182,7 @@ def check(table: Mapping[str, Needs]) -> None:
         for what, words, known in (
             ("role", (*needs.roles, *needs.meant), vocabulary.ROLES),
             ("note", notes, vocabulary.NOTES),
-            ("event", (*needs.facts, *needs.some), payload_meanings.EVENTS),
+            ("event", (*needs.facts, *needs.some, *needs.told), payload_meanings.EVENTS),
             ("key of `given`", needs.given, {*vocabulary.GIVEN, *vocabulary.OF_PROFILE}),
         ):
             for word in words:

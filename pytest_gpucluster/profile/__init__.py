@@ -1,5 +1,6 @@
 """What an operator declares about a cluster: model, layered load with provenance, errors, JSON Schema."""
 
+from pytest_gpucluster.profile.elastic import Elastic
 from pytest_gpucluster.profile.errors import ProfileError
 from pytest_gpucluster.profile.fabric import Fabric, Floor
 from pytest_gpucluster.profile.kueue import Kueue
@@ -13,6 +14,7 @@ __all__ = [
     "BUDGETS",
     "BUILT_IN",
     "Connection",
+    "Elastic",
     "Fabric",
     "Floor",
     "Kueue",

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from pytest_gpucluster.plain import components, schedulers, versions
 from pytest_gpucluster.profile import shapes
 from pytest_gpucluster.profile.base import Frozen, Seconds, SecondsOrNone, Text
+from pytest_gpucluster.profile.elastic import Elastic
 from pytest_gpucluster.profile.fabric import Fabric
 from pytest_gpucluster.profile.host import Host
 from pytest_gpucluster.profile.kueue import Kueue
@@ -151,6 +152,10 @@ class Profile(Frozen):
     )
     mfu: Mfu | None = Field(
         default=None, description="How fast GPUs and training must be; none: the rows do not apply"
+    )
+    elastic: Elastic | None = Field(
+        default=None,
+        description="Declares that training may lose and gain workers, and how; none: the rows do not apply",
     )
     queue: Annotated[str, shapes.OBJECT] = Field(description="Queue into which training is submitted")
     conformance_queue: Annotated[str, shapes.OBJECT] | None = Field(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_gpucluster.workload.spec import PAYLOAD_DIR, GangSpec, Manifest, Role, Sidecar
+from pytest_gpucluster.workload.spec import PAYLOAD_DIR, SHARED_DIR, GangSpec, Manifest, Role, Sidecar
 
 
 def pod_spec(spec: GangSpec, role: Role, scheduler: str) -> Manifest:
@@ -11,7 +11,7 @@ def pod_spec(spec: GangSpec, role: Role, scheduler: str) -> Manifest:
     env: list[Manifest] = [{"name": key, "value": value} for key, value in {**spec.env, **role.env}.items()]
     for name, path in {"GPUCLUSTER_POD": "metadata.name", **role.field_env}.items():
         env.append({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
-    mounts = [{"name": "payload", "mountPath": PAYLOAD_DIR}] if spec.payload else []
+    mounts, volumes = _volumes(spec)
     asked = spec.resources if role.resources is None else role.resources
     main: dict[str, Any] = {
         "name": "main",
@@ -48,8 +48,37 @@ def pod_spec(spec: GangSpec, role: Role, scheduler: str) -> Manifest:
     if mounts:
         for container in containers:
             container["volumeMounts"] = [dict(mount) for mount in mounts]
-        pod["volumes"] = [{"name": "payload", "configMap": {"name": spec.payload}}]
+        pod["volumes"] = volumes
     return pod
+
+
+def _volumes(spec: GangSpec) -> tuple[list[Manifest], list[Manifest]]:
+    """Return where the volumes of a gang's pods are mounted, and what they are."""
+    mounts: list[Manifest] = []
+    volumes: list[Manifest] = []
+    if spec.payload:
+        mounts.append({"name": "payload", "mountPath": PAYLOAD_DIR})
+        volumes.append({"name": "payload", "configMap": {"name": spec.payload}})
+    if spec.shared:
+        mounts.append({"name": "shared", "mountPath": SHARED_DIR})
+        volumes.append({"name": "shared", **spec.shared})
+    return mounts, volumes
+
+
+def lone_pod(spec: GangSpec, scheduler: str, labels: Mapping[str, str]) -> Manifest:
+    """Return a gang of one role as one bare pod, which no controller makes again.
+
+    Args:
+        spec: the gang.
+        scheduler: schedulerName of the pod.
+        labels: of the pod, for Services.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": spec.name, "labels": dict(labels)},
+        "spec": pod_spec(spec, spec.roles[0], scheduler),
+    }
 
 
 def _only_on(nodes: Sequence[str]) -> Manifest:

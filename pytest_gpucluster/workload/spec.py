@@ -12,6 +12,8 @@ Manifest = dict[str, Any]
 
 PAYLOAD_DIR = "/workspace"
 """Where payload files are mounted; the path that the documented manifests use."""
+SHARED_DIR = "/shared"
+"""Where the volume is mounted that members of a gang share."""
 
 
 class WorkloadError(Exception):
@@ -83,6 +85,8 @@ class GangSpec:
         apart: label by which members know each other, so that no two of them share a node; "" where they may. It is
             one that the object's controller puts onto its pods with the object's name.
         nodes: names of the nodes that members may be placed on, () for all; the scheduler decides all the same.
+        shared: source of the volume that members share, as in a pod (`{"hostPath": {...}}`), mounted at `SHARED_DIR`;
+            empty for none.
     """
 
     name: str
@@ -101,6 +105,7 @@ class GangSpec:
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
     apart: str = ""
     nodes: tuple[str, ...] = ()
+    shared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def members(self) -> int:
