@@ -26,6 +26,19 @@ _MADE = (names.VC_JOB, names.POD_GROUP, "Pod")
 """What a Job that was not refused would have made."""
 
 NEEDED: Mapping[str, Needs] = {
+    "elastic.client.in_the_image": Needs(
+        roles=("training",), told=("elastic-client",), given=("elastic",), meant=("training",)
+    ),
+    "elastic.floor.stalls_bounded": Needs(
+        roles=("training",), told=_TRAINED, notes=("deleted-by-us",), given=_ELASTIC, meant=("training",)
+    ),
+    "elastic.growth.grows": Needs(
+        roles=("training",), told=_TRAINED, notes=("slots-set",), given=_ELASTIC, meant=("training",)
+    ),
+    "elastic.resume.continues": Needs(
+        roles=("training",), told=_TRAINED, given=(*_ELASTIC, "shared"), meant=("training",)
+    ),
+    "elastic.store_node.off_gpu_nodes": Needs(roles=("store",), seen=("Node",), given=("elastic", "other_nodes")),
     "elastic.shrink.goes_on": Needs(
         roles=("training",), told=_TRAINED, notes=("deleted-by-us", "slots-set"), given=_ELASTIC, meant=("training",)
     ),

@@ -16,8 +16,8 @@ from pytest_gpucluster.workload.spec import SHARED_DIR, GangSpec, Role, Sidecar,
 
 __all__ = [
     "DIALECTS",
-    "Dialect",
     "SHARED_DIR",
+    "Dialect",
     "GangSpec",
     "Role",
     "Sidecar",

@@ -125,7 +125,8 @@ def job(
     endpoint, inside = where.endpoint, where.backend == "c10d"
     if inside:
         headless(stage, name)
-        endpoint = f"{stage.contrast.member_host(name, 'worker', 0)}.{stage.namespace}.svc.cluster.local:{PORTS['c10d']}"
+        host = stage.contrast.member_host(name, "worker", 0)
+        endpoint = f"{host}.{stage.namespace}.svc.cluster.local:{PORTS[where.backend]}"
     conf = {
         "join_timeout": elastic.join_timeout,
         "last_call_timeout": elastic.last_call_timeout,

@@ -91,8 +91,6 @@ def run(stage: Stage) -> None:
     """Let the job live: whole, less one, whole again, less one by declaration, below its minimum."""
     elastic = declared(stage)
     smallest, whole = elastic.min, elastic.max
-    nodes = stage.live.objects("Node")
-    without = nodes_without_gpus(stage)
     told(
         stage,
         elastic=elastic.model_dump(),
@@ -100,9 +98,7 @@ def run(stage: Stage) -> None:
         pace=PACE,
         every=EVERY,
         shared=bool(volume(stage, elastic)),
-        gpu_nodes=sorted(
-            str(n["metadata"]["name"]) for n in nodes if str(n["metadata"]["name"]) not in without
-        ),
+        other_nodes=len(nodes_without_gpus(stage)),
     )
     pool = stage.slots(nodes=1, per_node=whole)
     payload = payloads_of(stage, *PROGRAMS)

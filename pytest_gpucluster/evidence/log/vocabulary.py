@@ -288,6 +288,6 @@ GIVEN: Mapping[str, str] = {
     "pace": "least seconds of a step of training",
     "every": "steps of training between two checkpoints",
     "shared": "whether the workers share a volume for checkpoints",
-    "gpu_nodes": "names of the nodes that offer GPUs",
+    "other_nodes": "how many nodes offer no GPU",
 }
 """What judges are told beside the keys of the profile -> what it is."""
