@@ -39,8 +39,8 @@ class Elastic(Frozen):
 
     backend: Backend = Field(
         default="c10d-store-pod",
-        description="Where membership is kept: c10d-store-pod (a TCPStore in a pod of its own, `is_host=false` in every "
-        "worker), etcd-v2 (etcd up to 3.5 with --enable-v2), or c10d (a TCPStore inside the first worker)",
+        description="Where membership is kept: c10d-store-pod (a TCPStore in a pod of its own, `is_host=false` in "
+        "every worker), etcd-v2 (etcd up to 3.5 with --enable-v2), or c10d (a TCPStore inside the first worker)",
     )
     endpoint: Annotated[str, shapes.ENDPOINT] | None = Field(
         default=None,

@@ -22,9 +22,7 @@ NOTICE = 5.0
 """Seconds from the loss to a new wait of an agent: its rank fails, is ended, and it joins again."""
 OVERSHOOT = 1.5
 """Part of join_timeout that a wait may take at most: an agent looks at the clock between two tries to write."""
-WAITED = re.compile(
-    r"RendezvousTimeoutError|rendezvous\b.{0,80}\btime[d ]?-?\s?out|RendezvousClosedError", re.IGNORECASE
-)
+WAITED = re.compile(r"Rendezvous(Timeout|Closed)Error|rendezvous\b.{0,80}\btimed? ?-?out", re.IGNORECASE)
 """How torchrun says that others did not come, or that another agent gave up first."""
 
 TOO_SMALL = Cause(

@@ -33,7 +33,7 @@ NOT_STARTED = Cause(
     "read the state of its container (kubectl describe pod)",
 )
 ENDED = Cause(
-    "the newcomer's agent ended before it was taken in: it cannot reach the store, or it waited longer than join_timeout",
+    "the newcomer's agent ended before it was taken in: it cannot reach the store, or waited longer than join_timeout",
     "read its last lines; the store's port must be open for new pods too",
 )
 
@@ -76,7 +76,7 @@ def _judged(
             "s",
             origin="measured, from the room to the start of the pod",
         ),
-        *shared.numbers(story, since, old, larger, given, evidence.end),
+        *shared.numbers(story, given, shared.Reform(since, old, larger, evidence.end)),
     )
     keys = (change.key, *((larger.key,) if larger is not None else ()))
     told = wording.Findings(
@@ -84,7 +84,7 @@ def _judged(
     )
     waited = end - change.t
     if larger is None:
-        return _not_larger(given, story, fresh, running, told, (old, since, waited, end))
+        return _not_larger(shared.patience(given), fresh, running, told, (old, since, waited, end))
     first = larger.first_step if larger.complete else None
     if first is None:
         text = f"a world of {larger.size} formed, but not all of its ranks reported a step in {waited:.1f} s"
@@ -98,8 +98,7 @@ def _judged(
 
 
 def _not_larger(
-    given: subjects.Given,
-    story: Training,
+    patience: float,
     fresh: list[PodStory],
     running: list[PodStory],
     told: wording.Findings,
@@ -107,11 +106,11 @@ def _not_larger(
 ) -> Finding:
     """Say why no larger world was seen."""
     old, since, waited, end = watched
-    patience = shared.patience(given)
     failed = [pod for pod in running if pod.finished is not None and pod.finished <= end]
     if failed:
         code = max((code for _, code in failed[0].exit_codes), default=0)
-        text = f"{failed[0].where} ended with {code} after {(failed[0].finished or end) - since:.1f} s and was never taken in"
+        ran = (failed[0].finished or end) - since
+        text = f"{failed[0].where} ended with {code} after {ran:.1f} s and was never taken in"
         return told.fail(text, ENDED, SHARED_STORE, violation=True)
     if running:
         text = (

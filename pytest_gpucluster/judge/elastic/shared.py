@@ -1,5 +1,7 @@
 """What judges of elastic jobs share: the job under judgement, what is declared, and the figures of a new world."""
 
+import dataclasses
+
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.training import elastic
@@ -42,23 +44,52 @@ def patience(given: subjects.Given) -> float:
     return declared(given, "reform") or PATIENCE
 
 
-def numbers(
-    story: Training, t: float, old: World, new: World | None, given: subjects.Given, end: float
-) -> tuple[Number, ...]:
+@dataclasses.dataclass(frozen=True)
+class Reform:
+    """A change of workers, and the world that came of it.
+
+    Attributes:
+        t: since when the time counts.
+        old: the world that trained before.
+        new: the one that formed afterwards, None for none.
+        end: the end of the evidence.
+    """
+
+    t: float
+    old: World
+    new: World | None
+    end: float
+
+    @property
+    def whole(self) -> float | None:
+        """Return when the new world had formed."""
+        return self.new.whole if self.new is not None and self.new.complete else None
+
+    @property
+    def first_step(self) -> float | None:
+        """Return when all ranks of the new world had taken a step."""
+        return self.new.first_step if self.new is not None and self.new.complete else None
+
+    def after(self, when: float | None) -> float | None:
+        """Return the seconds from the change to a time."""
+        return None if when is None else round(when - self.t, 3)
+
+
+def numbers(story: Training, given: subjects.Given, reform: Reform) -> tuple[Number, ...]:
     """Return what a change of workers cost: seconds to notice, to re-form, to the first step; steps; restarts."""
-    noticed = min((word.t for word in old.broken.values() if word.t >= t), default=None)
-    whole = new.whole if new is not None and new.complete else None
-    first = new.first_step if new is not None and new.complete else None
+    noticed = min((word.t for word in reform.old.broken.values() if word.t >= reform.t), default=None)
     bound = declared(given, "reform")
     origin = "declared: elastic.reform" if bound is not None else MEASURED
+    until = reform.first_step or reform.end
+    used = max((story.restarts(uid, until) for uid in reform.old.formed), default=0)
     return (
-        Number("time until ranks notice", _after(noticed, t), "s", origin=MEASURED),
-        Number("time until the world has formed", _after(whole, t), "s", origin=MEASURED),
-        Number("time until its first step", _after(first, t), "s", bound, origin),
-        *_steps(story, t, old, new, first, given, end),
+        Number("time until ranks notice", reform.after(noticed), "s", origin=MEASURED),
+        Number("time until the world has formed", reform.after(reform.whole), "s", origin=MEASURED),
+        Number("time until its first step", reform.after(reform.first_step), "s", bound, origin),
+        *_steps(story, given, reform),
         Number(
             "restarts used by an agent",
-            float(max((story.restarts(uid, first or end) for uid in old.formed), default=0)),
+            float(used),
             "",
             declared(given, "max_restarts"),
             "declared: elastic.max_restarts",
@@ -66,46 +97,29 @@ def numbers(
     )
 
 
-def _after(when: float | None, t: float) -> float | None:
-    return None if when is None else round(when - t, 3)
-
-
-def _steps(
-    story: Training,
-    t: float,
-    old: World,
-    new: World | None,
-    first: float | None,
-    given: subjects.Given,
-    end: float,
-) -> tuple[Number, ...]:
+def _steps(story: Training, given: subjects.Given, reform: Reform) -> tuple[Number, ...]:
     """Return the steps that a change cost, beside what it would have cost a job of fixed size.
 
     Lost are the steps that are done again, and those for which there was time until the first new step. A job of fixed
     size does the same steps again, and has no time for any until its worker can be placed again and all have started
     anew, which takes as long as this job took to start.
     """
-    pace = subjects.seconds(given, "pace")
+    pace, first, new, t = subjects.seconds(given, "pace"), reform.first_step, reform.new, reform.t
     if new is None or first is None or new.resumed is None or pace is None:
         return ()
-    done = max((step.step for step in old.steps if step.t <= t), default=0)
+    done = max((step.step for step in reform.old.steps if step.t <= t), default=0)
     again = max(done - new.resumed, 0)
     lost = again + (first - t) / pace
-    found = (
-        Number(
-            "steps lost",
-            round(lost, 1),
-            "",
-            origin=f"{again} done again, the rest by time at one step per {pace:g} s",
-        ),
-    )
+    origin = f"{again} done again, the rest by time at one step per {pace:g} s"
+    found = (Number("steps lost", round(lost, 1), "", origin=origin),)
     back = next((change.t for change in story.changes if change.what == elastic.BACK and change.t > t), None)
-    start = story.worlds[0].first_step if story.worlds else None
-    if back is None or start is None:
+    began = story.worlds[0].first_step if story.worlds else None
+    if back is None or began is None:
         return found
-    fixed = again + (back - t + start - story.gang.created) / pace
+    start = began - story.gang.created
     origin = (
         f"computed: {again} done again, {back - t:.1f} s until its worker could be placed, and a start of "
-        f"{start - story.gang.created:.1f} s as this job's"
+        f"{start:.1f} s as this job's"
     )
+    fixed = again + (back - t + start) / pace
     return (*found, Number("steps that a job of fixed size loses", round(fixed, 1), "", origin=origin))

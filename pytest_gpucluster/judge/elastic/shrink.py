@@ -125,11 +125,11 @@ def _judged(evidence: Evidence, given: subjects.Given, story: Training, loss: Lo
     smaller = next(
         (w for w in loss.new if w.size < loss.old.size and not set(loss.lost) & set(w.formed)), None
     )
-    numbers = shared.numbers(story, loss.change.t, loss.old, smaller, given, evidence.end)
+    numbers = shared.numbers(story, given, shared.Reform(loss.change.t, loss.old, smaller, evidence.end))
     keys = (loss.change.key, *((smaller.key,) if smaller is not None else ()))
     told = wording.Findings(REQUIRED, story.gang, start=start, evidence=keys, numbers=numbers)
     if smaller is None:
-        return _no_smaller(evidence, given, story, loss, told)
+        return _no_smaller(given, story, loss, told)
     first = smaller.first_step if smaller.complete else None
     if first is None:
         return _unfinished(given, loss, smaller, told)
@@ -141,9 +141,7 @@ def _judged(evidence: Evidence, given: subjects.Given, story: Training, loss: Lo
     return told.passed(text)
 
 
-def _no_smaller(
-    evidence: Evidence, given: subjects.Given, story: Training, loss: Loss, told: wording.Findings
-) -> Finding:
+def _no_smaller(given: subjects.Given, story: Training, loss: Loss, told: wording.Findings) -> Finding:
     """Say why no smaller world was seen."""
     replaced = next((w for w in loss.new if w.size >= loss.old.size), None)
     if replaced is not None:
