@@ -29,11 +29,17 @@ NEEDED: Mapping[str, Needs] = {
     "elastic.client.in_the_image": Needs(
         roles=("training",), told=("elastic-client",), given=("elastic",), meant=("training",)
     ),
+    "elastic.flapping.detected": Needs(
+        roles=("storm",), told=("elastic-crash", *_TRAINED), given=("attempts", "elastic"), meant=("storm",)
+    ),
     "elastic.floor.stalls_bounded": Needs(
         roles=("training",), told=_TRAINED, notes=("deleted-by-us",), given=_ELASTIC, meant=("training",)
     ),
     "elastic.growth.grows": Needs(
         roles=("training",), told=_TRAINED, notes=("slots-set",), given=_ELASTIC, meant=("training",)
+    ),
+    "elastic.inert.ends_with_its_host": Needs(
+        roles=("inert",), told=_TRAINED, notes=("deleted-by-us",), given=("elastic",), meant=("inert",)
     ),
     "elastic.resume.continues": Needs(
         roles=("training",), told=_TRAINED, given=(*_ELASTIC, "shared"), meant=("training",)
@@ -41,6 +47,9 @@ NEEDED: Mapping[str, Needs] = {
     "elastic.store_node.off_gpu_nodes": Needs(roles=("store",), seen=("Node",), given=("elastic", "other_nodes")),
     "elastic.shrink.goes_on": Needs(
         roles=("training",), told=_TRAINED, notes=("deleted-by-us", "slots-set"), given=_ELASTIC, meant=("training",)
+    ),
+    "elastic.storm.bounded": Needs(
+        roles=("storm",), told=("elastic-crash", *_TRAINED), given=("attempts", "elastic"), meant=("storm",)
     ),
     "fabric.bus_bandwidth.reaches_floor": Needs(facts=_RANKS, given=_SPREAD_OUT),
     "fabric.communicator.declared_adapters": Needs(facts=_RANKS, given=_FABRIC),

@@ -25,6 +25,9 @@ GRACE = 4
 AGENT_GRACE = 2
 """Seconds of these that the agent gives its ranks; torchrun's own 30 are longer than the pod's."""
 
+SERVICES = ("create,delete services",)
+JOBS = ("create,delete,patch jobs.batch", "create,delete pods")
+
 START = 'python /workspace/elastic_client.py "$0" && exec torchrun "$@"'
 """What a worker runs: the question whether its image has the client, then torchrun as the container's first process,
 so that whoever kills the container kills the agent."""

@@ -8,12 +8,32 @@ from pytest_gpucluster.scenario.programs import payloads_of
 from pytest_gpucluster.scenario.stage import SlotPool
 
 from .common import LOGS, PAYLOAD, told
-from .elastic import EVERY, PACE, PROGRAMS, World, declared, job, meeting, nodes_without_gpus, volume, worlds
+from .elastic import (
+    EVERY,
+    JOBS,
+    PACE,
+    PROGRAMS,
+    SERVICES,
+    World,
+    declared,
+    job,
+    meeting,
+    nodes_without_gpus,
+    volume,
+    worlds,
+)
 
-SERVICES = ("create,delete services",)
-JOBS = ("create,delete,patch jobs.batch", "create,delete pods", "delete pods")
 TRIES = 20
 """Members that the Job makes again: every loss counts as a failed pod."""
+
+
+PATIENCE = 120.0
+"""Seconds for a world to form anew where none are declared; torchrun's own time-outs need 45 s on a quiet machine."""
+
+
+def reform(stage: Stage) -> float:
+    """Return the seconds in which a world must form anew."""
+    return declared(stage).reform or PATIENCE
 
 
 class Life:
@@ -39,7 +59,9 @@ class Life:
             new = [world for world in worlds(stage, self._job.name) if world.name not in self._seen]
             return any(one.size == size and one.whole and (one.saved or not saves) for one in new)
 
-        if not stage.wait(what, formed, budget="torch", unless=self._over()):
+        # The first one starts from nothing; what follows it has its own bound.
+        budget, extra = ("run", reform(stage)) if self._seen else ("torch", 0.0)
+        if not stage.wait(what, formed, budget=budget, extra=extra, unless=self._over()):
             return False
         self._seen |= {world.name for world in worlds(stage, self._job.name)}
         return True

@@ -159,6 +159,26 @@ def training(evidence: Evidence, gang: Gang) -> Training:
     return Training(gang, _worlds(words, uids), _changes(evidence, gang, uids), began)
 
 
+FLAPS = 3
+"""Worlds in a row without a new step from which on a job flaps: one loss costs one, and a second one at once two."""
+
+
+def flapping(training: Training) -> tuple[World, ...]:
+    """Return the longest row of worlds of a job that made no progress, () where no row is long enough to matter.
+
+    Progress is a step with a number that no step before had: what is done again after a checkpoint is none.
+    """
+    best, row, longest = 0, [], []
+    for world in training.worlds:
+        last = world.last
+        if last is not None and last.step > best:
+            best, row = last.step, []
+            continue
+        row.append(world)
+        longest = max(longest, list(row), key=len)
+    return tuple(longest) if len(longest) >= FLAPS else ()
+
+
 def _worlds(words: payload_lines.Words, uids: set[str]) -> tuple[World, ...]:
     formed: dict[str, dict[str, Word]] = {}
     for word in words.of("elastic-formed"):
