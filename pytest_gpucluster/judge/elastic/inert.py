@@ -63,5 +63,7 @@ def ends_with_its_host(evidence: Evidence, given: subjects.Given) -> Finding:
     if well:
         return told.fail(f"{well[0]} ended with 0, as if training were done", **more)
     pod, code = ends[-1]
-    text = f"{pod.where} ended with {code} {pod.finished - loss.change.t:.1f} s after the host was lost; nothing went on"
-    return told.passed(text, **more)
+    took = (pod.finished or evidence.end) - loss.change.t
+    return told.passed(
+        f"{pod.where} ended with {code} {took:.1f} s after the host was lost; nothing went on", **more
+    )
