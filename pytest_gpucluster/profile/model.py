@@ -26,8 +26,8 @@ gone; torch: a payload that imports torch and forms a world; lease: another run 
 REAL_WINDOW = 5.0
 """Shortest window on a real cluster, in seconds."""
 
-IMAGES = ("python", "torch")
-"""Roles of payload images."""
+IMAGES = ("python", "torch", "etcd")
+"""Roles of payload images; `etcd` is needed where `elastic.backend` is etcd-v2 and runs make their own."""
 
 ADDONS = ("kueue", "volcano")
 """Add-ons that the provider kind installs."""

@@ -186,6 +186,9 @@ class _Start:
         images = embedded_config.image_table(self.loaded)
         if "torch" not in images:
             facts["torch_problem"] = "torch is not installed in this interpreter: pip install torch numpy"
+        if "etcd" not in images:
+            extra = "pip install 'pytest-gpucluster[etcd]'"
+            facts["etcd_problem"] = f"etcd is not installed beside this interpreter: {extra}"
         cluster = Cluster(
             name=self.loaded.profile.name,
             provider=self.loaded.profile.provider,

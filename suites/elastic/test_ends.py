@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pytest_gpucluster import requirement
 from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.elastic import flapping, inert, storm
+from pytest_gpucluster.judge.elastic.presuppositions import store_answers
 
 from ..scenarios.elastic_ends import elastic_ends
 
@@ -15,7 +16,7 @@ from ..scenarios.elastic_ends import elastic_ends
     documents="E R",
     scenario=elastic_ends,
     judge=storm.bounded,
-    presupposes=[presuppositions.pods_ran],
+    presupposes=[presuppositions.pods_ran, store_answers],
 )
 def test_a_restart_storm_is_bounded(settle: Callable[[], None]) -> None:
     """A restart storm is bounded.
@@ -49,7 +50,7 @@ def test_a_store_inside_a_worker_ends_the_run(settle: Callable[[], None]) -> Non
     documents="E",
     scenario=elastic_ends,
     judge=flapping.detected,
-    presupposes=[presuppositions.pods_ran],
+    presupposes=[presuppositions.pods_ran, store_answers],
 )
 def test_reforming_without_progress_is_detected(settle: Callable[[], None]) -> None:
     """Re-forming without progress is detected.

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pytest_gpucluster import requirement
 from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.elastic import client, floor, growth, resume, shrink, store_node
+from pytest_gpucluster.judge.elastic.presuppositions import store_answers
 
 from ..scenarios.elastic_training import elastic_training
 
@@ -15,7 +16,7 @@ from ..scenarios.elastic_training import elastic_training
     documents="E",
     scenario=elastic_training,
     judge=shrink.goes_on,
-    presupposes=[presuppositions.pods_ran],
+    presupposes=[presuppositions.pods_ran, store_answers],
 )
 def test_a_lost_worker_shrinks_the_world(settle: Callable[[], None]) -> None:
     """A lost worker shrinks the world, which goes on.
@@ -33,7 +34,7 @@ def test_a_lost_worker_shrinks_the_world(settle: Callable[[], None]) -> None:
     documents="E",
     scenario=elastic_training,
     judge=growth.grows,
-    presupposes=[presuppositions.pods_ran],
+    presupposes=[presuppositions.pods_ran, store_answers],
 )
 def test_the_world_grows_when_room_returns(settle: Callable[[], None]) -> None:
     """The world grows when room returns.
@@ -50,7 +51,7 @@ def test_the_world_grows_when_room_returns(settle: Callable[[], None]) -> None:
     documents="E",
     scenario=elastic_training,
     judge=floor.stalls_bounded,
-    presupposes=[presuppositions.pods_ran],
+    presupposes=[presuppositions.pods_ran, store_answers],
 )
 def test_below_the_minimum_a_job_stalls_visibly(settle: Callable[[], None]) -> None:
     """Below its minimum a Job stalls visibly and not forever.
@@ -100,7 +101,7 @@ def test_the_image_has_the_rendezvous_client(settle: Callable[[], None]) -> None
     documents="E P",
     scenario=elastic_training,
     judge=resume.continues,
-    presupposes=[presuppositions.pods_ran],
+    presupposes=[presuppositions.pods_ran, store_answers],
 )
 def test_training_resumes_from_the_checkpoint(settle: Callable[[], None]) -> None:
     """Training resumes from the checkpoint after a re-form.

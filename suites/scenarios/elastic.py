@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_gpucluster.profile import Elastic
-from pytest_gpucluster.scenario import Handle, Live, Stage
+from pytest_gpucluster.scenario import Stage
 from pytest_gpucluster.scenario.gpu_nodes import offered
 from pytest_gpucluster.scenario.not_applicable import NotApplicable
 from pytest_gpucluster.scenario.programs import headless, image
@@ -22,15 +22,17 @@ BACKENDS = {"c10d-store-pod": "c10d", "c10d": "c10d", "etcd-v2": "etcd-v2"}
 STORE_LABEL = "gpucluster.dev/elastic-store"
 GRACE = 4
 """Seconds that a worker has to end: the agent sends its ranks TERM, waits for them, and leaves the rendezvous."""
+STORE_WITHIN = 60.0
+"""Seconds in which the store must answer its workers; it starts at the same time as they do."""
 AGENT_GRACE = 2
 """Seconds of these that the agent gives its ranks; torchrun's own 30 are longer than the pod's."""
 
 SERVICES = ("create,delete services",)
 JOBS = ("create,delete,patch jobs.batch", "create,delete pods")
 
-START = 'python /workspace/elastic_client.py "$0" && exec torchrun "$@"'
-"""What a worker runs: the question whether its image has the client, then torchrun as the container's first process,
-so that whoever kills the container kills the agent."""
+START = 'python /workspace/elastic_client.py $0 && exec torchrun "$@"'
+"""What a worker runs: the question whether its backend can be used, then torchrun as the container's first process, so
+that whoever kills the container kills the agent."""
 
 
 def declared(stage: Stage) -> Elastic:
@@ -52,41 +54,54 @@ class Meeting:
     Attributes:
         backend: as the profile calls it.
         endpoint: HOST:PORT.
-        store: the pod of ours that keeps the membership, None for one of the operator or inside a worker.
     """
 
     backend: str
     endpoint: str
-    store: Handle | None = None
 
 
 def meeting(stage: Stage, elastic: Elastic, payload: str) -> Meeting:
-    """Return where the jobs of a scenario meet, and wait until it answers if it is of our own making."""
+    """Return where the jobs of a scenario meet, with a store of our own where none is declared.
+
+    Nobody waits for it here: workers do, and say what became of it.
+    """
     if elastic.endpoint is not None or elastic.backend == "c10d":
         return Meeting(elastic.backend, elastic.endpoint or "")
     name, port = f"{stage.name}-store", PORTS[elastic.backend]
-    store = stage.submit(
-        lone_pod(store_of(stage, elastic, name, payload), "default-scheduler", {STORE_LABEL: name}),
-        role="store",
-    )
+    endpoint = f"{name}.{stage.namespace}.svc.cluster.local:{port}"
+    write = etcd if elastic.backend == "etcd-v2" else tcp_store
+    pod = lone_pod(write(stage, name, endpoint, payload), "default-scheduler", {STORE_LABEL: name})
+    store = stage.submit(pod, role="store")
     headless(stage, name, {STORE_LABEL: name})
     if store.ok:
         stage.follow(store)
-        stage.wait(
-            "the store answers",
-            lambda _: bool(stage.said("elastic-store")),
-            budget="torch",
-            unless=over(store),
-        )
-    return Meeting(elastic.backend, f"{name}.{stage.namespace}.svc.cluster.local:{port}", store)
+    return Meeting(elastic.backend, endpoint)
 
 
-def store_of(stage: Stage, elastic: Elastic, name: str, payload: str) -> GangSpec:
-    """Return the pod that keeps the membership: off the GPU nodes where there are others, and without a GPU."""
-    port = PORTS[elastic.backend]
+def tcp_store(stage: Stage, name: str, endpoint: str, payload: str) -> GangSpec:
+    """Return the pod with a TCPStore: off the GPU nodes where there are others, and without a GPU."""
+    port = endpoint.rpartition(":")[2]
     role = Role("store", 1, ("python",), ("/workspace/elastic_store.py", f"--port={port}"))
     return GangSpec(
         name, roles=(role,), image=image(stage, "torch"), payload=payload, nodes=nodes_without_gpus(stage)
+    )
+
+
+def etcd(stage: Stage, name: str, endpoint: str, payload: str) -> GangSpec:  # noqa: ARG001 (etcd runs nothing of ours)
+    """Return the pod with an etcd that has the v2 API; what it keeps lies in a volume of the pod's own."""
+    args = (
+        "--enable-v2=true",
+        f"--data-dir={SHARED_DIR}/etcd",
+        "--listen-client-urls=http://0.0.0.0:2379",
+        f"--advertise-client-urls=http://{endpoint}",
+    )
+    role = Role("store", 1, ("etcd",), args)
+    return GangSpec(
+        name,
+        roles=(role,),
+        image=image(stage, "etcd"),
+        nodes=nodes_without_gpus(stage),
+        shared={"emptyDir": {}},
     )
 
 
@@ -139,7 +154,7 @@ def job(
     }
     shared = volume(stage, elastic)
     args = (
-        where.backend,
+        f"{where.backend} {endpoint} --within={STORE_WITHIN:g}",
         f"--nnodes={members[0]}:{members[1]}",
         "--nproc-per-node=1",
         f"--rdzv-backend={BACKENDS[where.backend]}",
@@ -186,16 +201,6 @@ def volume(stage: Stage, elastic: Elastic) -> dict[str, Any]:
     facts: Mapping[str, Any] = getattr(stage.cluster, "facts", {})
     path = kept.path if kept is not None else facts.get("shared_folder")
     return {"hostPath": {"path": str(path), "type": "DirectoryOrCreate"}} if path else {}
-
-
-def over(handle: Handle) -> Any:
-    """Tell when a pod of ours has come to an end that nobody asked for."""
-
-    def check(live: Live) -> str:
-        ends = [str((pod.get("status") or {}).get("phase")) for pod in live.pods_of(handle)]
-        return f"{handle.name} has ended ({ends[0]})" if ends and ends[0] in ("Failed", "Succeeded") else ""
-
-    return check
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,6 +24,7 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     "elastic-broken": ("step", "error", "name", *_OF_ELASTIC),
     "elastic-client": ("backend", "ok", "torch", "python", "modules", "missing"),
     "elastic-crash": ("step", "name", *_OF_ELASTIC),
+    "elastic-endpoint": ("backend", "endpoint", "ok", "kind", "error", "tries", "seconds", "version"),
     "elastic-formed": ("name", "resumed", "members", "found", "torch", *_OF_ELASTIC),
     "elastic-rank": ("master", *_OF_ELASTIC),
     "elastic-step": ("name", "step", "loss", "unbroken", "saved", "first", *_OF_ELASTIC),

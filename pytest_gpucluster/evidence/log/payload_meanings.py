@@ -29,6 +29,7 @@ EVENTS: Mapping[str, str] = {
     "elastic-broken": "a collective of an elastic job failed, as it does when a rank is lost",
     "elastic-client": "whether the image has what a rendezvous backend needs",
     "elastic-crash": "a rank fails, as it was told to",
+    "elastic-endpoint": "whether the store of elastic jobs answers as its backend expects",
     "elastic-formed": "a world of an elastic job has formed",
     "elastic-rank": "a rank of an elastic job is here, before its world forms",
     "elastic-step": "a world took a step: told by rank 0, of the first one by all",
