@@ -49,7 +49,7 @@ NEEDED: Mapping[str, Needs] = {
         roles=("training",), told=_TRAINED, notes=("deleted-by-us", "slots-set"), given=_ELASTIC, meant=("training",)
     ),
     "elastic.storm.bounded": Needs(
-        roles=("storm",), told=("elastic-crash", *_TRAINED), given=("attempts", "elastic"), meant=("storm",)
+        roles=("storm", "neighbour"), told=("elastic-crash", *_TRAINED), given=("attempts", "elastic"), meant=("storm",)
     ),
     "fabric.bus_bandwidth.reaches_floor": Needs(facts=_RANKS, given=_SPREAD_OUT),
     "fabric.communicator.declared_adapters": Needs(facts=_RANKS, given=_FABRIC),

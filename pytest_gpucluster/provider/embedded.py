@@ -64,6 +64,7 @@ class EmbeddedProvider(EndsWithRun):
         nodes: int = embedded_config.NODE_COUNT,
         tokens: Sequence[Mapping[str, Any]] = (),
         *,
+        cpu_nodes: int = embedded_config.CPU_NODES,
         tls: bool = False,
         made: Nodes | None = None,
         facts: Mapping[str, Any] | None = None,
@@ -72,8 +73,9 @@ class EmbeddedProvider(EndsWithRun):
         """Take what differs from the cluster of a run.
 
         Args:
-            nodes: how many nodes there are.
+            nodes: how many nodes with GPUs there are.
             tokens: `{token, user, groups}` of users beside the administrator.
+            cpu_nodes: how many nodes without GPUs there are.
             tls: whether the kubeconfig leads to a TLS listener: kubectl sends no token over plain HTTP.
             made: nodes in place of played ones.
             facts: what else is known of the cluster.
@@ -82,7 +84,7 @@ class EmbeddedProvider(EndsWithRun):
         self._switchable = switchable
         self._made = made
         self._facts = dict(facts or {})
-        self._nodes = nodes
+        self._nodes = (nodes, cpu_nodes)
         self._tokens = tuple(tokens)
         self._tls = tls
 
@@ -139,7 +141,7 @@ class _Start:
         self.folder = folder
         self.planted = planted
         self.owner_pid = owner_pid
-        self.nodes = embedded_config.NODE_COUNT
+        self.nodes = (embedded_config.NODE_COUNT, embedded_config.CPU_NODES)
         self.tls = False
         self.made: Nodes | None = None
         self.facts: Mapping[str, Any] = {}
@@ -205,7 +207,13 @@ class _Start:
         state = self.folder / "nodes"
         state.mkdir()
         config = embedded_config.node_config(
-            self.loaded, self.folder, state, self.planted["nodes"], self.owner_pid, count=self.nodes
+            self.loaded,
+            self.folder,
+            state,
+            self.planted["nodes"],
+            self.owner_pid,
+            count=self.nodes[0],
+            cpu_count=self.nodes[1],
         )
         config["api_token"] = self.tokens.nodes
         if self.switchable:
@@ -216,7 +224,7 @@ class _Start:
         self._launch("nodes", NODES, config)
         wanted = [str(node["name"]) for node in config["nodes"]]
         wait_for_nodes(url, wanted, READY_LIMIT, self._log("nodes"), self.tokens.admin)
-        return [{"name": name, "gpus": self.loaded.profile.gpus_per_node} for name in wanted]
+        return [{"name": str(node["name"]), "gpus": int(node.get("gpus") or 0)} for node in config["nodes"]]
 
     def _launch(self, role: str, module: Sequence[str], config: Mapping[str, Any]) -> processes.Launched:
         launched = processes.launch(

@@ -13,6 +13,9 @@ from pytest_gpucluster.node import images
 from pytest_gpucluster.profile import LoadedProfile
 
 NODE_COUNT = 3
+"""Nodes with GPUs."""
+CPU_NODES = 1
+"""Nodes without, for what supports training and needs none."""
 NUMA_PER_NODE = 2
 VERSION = "v1.37.0"
 SUBNET = "10.88.0.0/16"
@@ -129,24 +132,32 @@ def node_config(
     owner_pid: int,
     *,
     count: int = NODE_COUNT,
+    cpu_count: int = CPU_NODES,
 ) -> dict[str, Any]:
-    """Return the configuration line of the nodes, each with two NUMA halves that a pod must not straddle."""
+    """Return the configuration line of the nodes, those with GPUs with two NUMA halves that a pod must not straddle."""
     profile = loaded.profile
     return {
         "api_socket": str(folder / "api.sock"),
         "nodes": [
-            {
-                "name": f"gpu-{index}",
-                "gpus": profile.gpus_per_node,
-                "numa": NUMA_PER_NODE,
-                "cpus": 96,
-                "memory": "512Gi",
-                "topology_policy": "single-numa-node",
-                "topology_scope": "pod",
-                "cpu_policy": "static",
-                "labels": feature_labels(profile.gpu_resource, profile.gpus_per_node),
-            }
-            for index in range(count)
+            # First: planted departures are of the last node.
+            *(
+                {"name": f"cpu-{index}", "gpus": 0, "cpus": 96, "memory": "512Gi"}
+                for index in range(cpu_count)
+            ),
+            *(
+                {
+                    "name": f"gpu-{index}",
+                    "gpus": profile.gpus_per_node,
+                    "numa": NUMA_PER_NODE,
+                    "cpus": 96,
+                    "memory": "512Gi",
+                    "topology_policy": "single-numa-node",
+                    "topology_scope": "pod",
+                    "cpu_policy": "static",
+                    "labels": feature_labels(profile.gpu_resource, profile.gpus_per_node),
+                }
+                for index in range(count)
+            ),
         ],
         "state_dir": str(state),
         "subnet": SUBNET,

@@ -22,7 +22,7 @@ def test_a_restart_storm_is_bounded(settle: Callable[[], None]) -> None:
     """A restart storm is bounded.
 
     A rank that fails each time MUST be started again at most as often as `--max-restarts` says. Then every agent MUST
-    end with a code other than 0, and no pod MUST be started again.
+    end with a code other than 0, and no pod MUST be started again. A job that meets at the same store MUST NOT notice.
     """
     settle()
 

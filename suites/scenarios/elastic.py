@@ -9,6 +9,7 @@ from pytest_gpucluster.scenario import Stage
 from pytest_gpucluster.scenario.gpu_nodes import offered
 from pytest_gpucluster.scenario.not_applicable import NotApplicable
 from pytest_gpucluster.scenario.programs import headless, image
+from pytest_gpucluster.scenario.slots import schedulable
 from pytest_gpucluster.workload import SHARED_DIR, GangSpec, Role, lone_pod
 
 PROGRAMS = ("elastic_client.py", "elastic_store.py", "elastic_train.py")
@@ -106,11 +107,10 @@ def etcd(stage: Stage, name: str, endpoint: str, payload: str) -> GangSpec:  # n
 
 
 def nodes_without_gpus(stage: Stage) -> tuple[str, ...]:
-    """Return the names of the nodes that offer no GPU, () if all do."""
-    nodes = stage.live.objects("Node")
-    return tuple(
-        sorted(str(n["metadata"]["name"]) for n in nodes if not offered(n, stage.profile.gpu_resource))
-    )
+    """Return the names of the nodes that take pods and offer no GPU, () if all offer some."""
+    resource = stage.profile.gpu_resource
+    nodes = [n for n in stage.live.objects("Node") if schedulable(n) and not offered(n, resource)]
+    return tuple(sorted(str(node["metadata"]["name"]) for node in nodes))
 
 
 def job(

@@ -1,4 +1,7 @@
-"""Elastic jobs that come to an end: one of which a rank fails each time, and one that loses the host of its store."""
+"""Elastic jobs that come to an end: one of which a rank fails each time, and one that loses the host of its store.
+
+A third one meets at the same store as the first, and must not notice.
+"""
 
 from collections.abc import Callable
 
@@ -37,9 +40,17 @@ def inert(stage: Stage, elastic: Elastic, payload: str) -> Handle:
     return stage.submit(stage.contrast.write(wanted), role="inert")
 
 
+def neighbour(stage: Stage, elastic: Elastic, payload: str, where: Meeting) -> Handle:
+    """Submit a job of one worker that meets at the same store as the storm, under an id of its own."""
+    wanted = job(
+        stage, elastic, where, payload, name=f"{stage.name}-neighbour", members=(1, 1), restarts=RESTARTS,
+    )  # fmt: skip
+    return stage.submit(stage.contrast.write(wanted), role="neighbour")
+
+
 def trains(stage: Stage, gang: Handle) -> Callable[[Live], bool]:
     """Report whether a whole world of a job has taken steps."""
-    return lambda _: any(world.size == MEMBERS and world.whole for world in worlds(stage, gang.name))
+    return lambda _: any(world.whole for world in worlds(stage, gang.name))
 
 
 def lose_host(stage: Stage, gang: Handle) -> None:
@@ -58,31 +69,52 @@ def lose_host(stage: Stage, gang: Handle) -> None:
     stage.wait("the worker that is left ends, or goes on", shown, budget="torch")
 
 
+def made_again(stage: Stage, gang: Handle) -> Callable[[Live], str]:
+    """Tell when a member of a job was made again: its agents' restarts do not bound it."""
+    first = {str(pod["metadata"]["uid"]) for pod in stage.live.pods_of(gang)}
+
+    def check(live: Live) -> str:
+        new = [pod for pod in live.pods_of(gang) if pod["metadata"]["uid"] not in first]
+        return f"{new[0]['metadata']['name']} was made in place of a member that had ended" if new else ""
+
+    return check
+
+
 def run(stage: Stage) -> None:
-    """Let both jobs run at the same time, and end."""
+    """Let the jobs run at the same time; two of them end."""
     elastic = declared(stage)
     told(stage, elastic=elastic.model_dump(), members=MEMBERS, pace=PACE, attempts=RESTARTS + 1)
     payload = payloads_of(stage, *PROGRAMS)
-    hosted = inert(stage, elastic, payload)
     where = Meeting("c10d", "") if elastic.backend == "c10d" else meeting(stage, elastic, payload)
-    failing = storm(stage, elastic, payload, where)
-    for gang in (hosted, failing):
-        if gang.ok:
-            stage.follow(gang)
+    hosted = inert(stage, elastic, payload)
+    failing, beside = storm(stage, elastic, payload, where), neighbour(stage, elastic, payload, where)
+    jobs = [gang for gang in (hosted, failing, beside) if gang.ok]
+    for gang in jobs:
+        stage.follow(gang)
     if hosted.ok and stage.wait(
         "the job with its store inside trains", trains(stage, hosted), budget="torch"
     ):
         lose_host(stage, hosted)
     if failing.ok:
-        stage.wait("the job of which a rank fails has ended", job_ended(failing), budget="torch")
-    for gang in (hosted, failing):
-        if gang.ok:
-            stage.delete(gang)
+        again = made_again(stage, failing)
+        stage.wait(
+            "the job of which a rank fails has ended", job_ended(failing), budget="torch", unless=again
+        )
+    if beside.ok:
+        steps = max((world.steps for world in worlds(stage, beside.name)), default=0)
+
+        def goes_on(_: Live) -> bool:
+            return any(world.steps > steps for world in worlds(stage, beside.name))
+
+        stage.wait("the job beside it goes on", goes_on, budget="torch")
+    for gang in jobs:
+        stage.delete(gang, wait=False)
+    stage.wait("all are gone", lambda live: not any(live.pods_of(gang) for gang in jobs), budget="delete")
 
 
 elastic_ends = Scenario(
     name="elastic-ends",
-    summary="elastic jobs that end: a rank fails each time, and the worker with the store inside is lost",
+    summary="elastic jobs that end: a rank fails each time, the worker with the store inside is lost; one goes on beside",
     run=run,
     needs=Needs(seconds=35, torch=True, gang=False, permissions=PAYLOAD + LOGS + SERVICES + JOBS),
     kinds=("Pod", "Job.batch", "Event", "Service", "ConfigMap", "Node"),

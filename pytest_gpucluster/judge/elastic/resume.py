@@ -116,7 +116,8 @@ def _fault(story: Training, world: World, worlds: list[World]) -> tuple[str, Cau
     if world.resumed is None:
         return f"{at}: its ranks went on from different steps", OTHER_STATE
     if world.resumed == 0:
-        return f"{at} began anew at step 1; a checkpoint of step {newest} was written before", BEGAN_ANEW
+        cause = NOT_SHARED if max(seen, default=0) < newest else BEGAN_ANEW
+        return f"{at} began anew at step 1; a checkpoint of step {newest} was written before", cause
     if world.resumed < newest:
         return (
             f"{at} went on after step {world.resumed}; the newest checkpoint is of step {newest}",

@@ -72,7 +72,8 @@ def off_gpu_nodes(evidence: Evidence, given: subjects.Given) -> Finding:
     on = [pod for pod in placed if machines[pod.node].has_gpus(resource)]
     if on:
         text = f"{on[0].where}, which offers {resource}"
-        return wording.finding(Verdict.FAIL, REQUIRED, text, causes=(ON_GPU_NODE,), violation=True, **common)
+        # Where there is no other node the presupposition says so, which is no violation.
+        return wording.finding(Verdict.FAIL, REQUIRED, text, causes=(ON_GPU_NODE,), **common)
     text = wording.listed([f"{pod.where}, which offers no {resource}" for pod in placed])
     return wording.finding(Verdict.PASS, REQUIRED, text, **common)
 
@@ -84,9 +85,9 @@ def _stores(evidence: Evidence, given: subjects.Given) -> list[PodStory]:
 
 def other_nodes(evidence: Evidence, given: subjects.Given) -> Presupposed:  # noqa: ARG001 (asked of the cluster before)
     """Say whether the cluster has a node without GPUs at all."""
-    name = "the cluster has a node without GPUs"
+    name = "the cluster has a node without GPUs that takes pods"
     count = fields.number(given, "other_nodes")
     if count is None:
         return wording.presupposed(name, held=None, observed="the nodes were not counted")
-    text = f"{wording.count(count, 'node')} without GPUs"
+    text = f"{wording.count(count, 'node')} that take pods offer no GPU"
     return wording.presupposed(name, held=count > 0, observed=text, causes=() if count else (ALL_GPU,))

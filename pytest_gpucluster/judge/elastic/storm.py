@@ -6,6 +6,7 @@ started again beyond its agents, one that ended for another reason and one that 
 
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.training import elastic
 from pytest_gpucluster.evidence.training.elastic import Training
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.elastic import shared
@@ -13,7 +14,8 @@ from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
     "a rank that always fails is started at most max-restarts times again in each agent; then its agent ends with a "
-    "non-zero exit code, the others end or are ended with the job, and no pod is started again"
+    "non-zero exit code, the others end or are ended with the job, and no pod is started again; a job that meets at "
+    "the same store notices nothing"
 )
 MORE = Cause(
     "something starts pods or containers again beyond the agents, each with all its restarts: the Job's backoffLimit, "
@@ -28,6 +30,10 @@ OTHER_LIMIT = Cause(
 STILL = Cause(
     "the failing rank is not noticed, or its agent waits for others without a bound",
     "look at the last lines of the named pods; set join_timeout in --rdzv-conf",
+)
+SAME_ID = Cause(
+    "two jobs meet at one store under the same id (--rdzv-id, `none` by default), so that what ends one ends the other",
+    'give every job its own id, --rdzv-id="${JOB_ID}" (its name or uid)',
 )
 HIDDEN = Cause(
     "the exit code is lost: a wrapper around torchrun swallows it, or the node reports another",
@@ -87,6 +93,9 @@ def bounded(evidence: Evidence, given: subjects.Given) -> Finding:
         return told.inconclusive(
             f"it ended after {most} of {allowed} attempts: what ended it was not its restarts"
         )
+    beside = _beside(evidence, given, story, told)
+    if beside is not None:
+        return beside
     word = crashes[-1]
     pod = story.pod(word.uid)
     text = (
@@ -94,6 +103,28 @@ def bounded(evidence: Evidence, given: subjects.Given) -> Finding:
         f"more than {most} of {allowed} attempts, and {wording.count(len(ended), 'agent')} ended with an error"
     )
     return told.passed(text)
+
+
+def _beside(
+    evidence: Evidence, given: subjects.Given, story: Training, told: wording.Findings
+) -> Finding | None:
+    """Return what befell the job that meets at the same store, None where it went on in its one world."""
+    if not subjects.roles(evidence, given).get("neighbour"):
+        return None
+    other, missing = shared.training(evidence, given, "neighbour")
+    if other is None or not other.worlds:
+        return told.inconclusive(f"of the job beside it: {missing or 'no world formed'}")
+    end = max((pod.finished for pod in story.gang.pods if pod.finished is not None), default=evidence.end)
+    if len(other.worlds) > 1 or elastic.ended(other, [pod.uid for pod in other.gang.pods], 0.0):
+        return told.fail(
+            f"{other.gang.title}, at the same store, formed anew or ended", SAME_ID, violation=True
+        )
+    last = max((step.t for step in other.worlds[0].steps), default=0.0)
+    if last < end:
+        return told.inconclusive(
+            f"{other.gang.title}, at the same store, was not seen to go on after the end"
+        )
+    return None
 
 
 def attempts(story: Training) -> dict[str, int]:
