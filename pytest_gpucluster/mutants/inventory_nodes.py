@@ -195,7 +195,9 @@ MUTANTS: base.Table = {
         "one node has another kernel", _on_last_node(_other_kernel), {"INV-008": "fail"}
     ),
     "inventory.one-node": base.Mutant(
-        "there is only one GPU node", one_node, {"INV-008": "environment", "RDZV-007": "inconclusive"}
+        "there is only one GPU node",
+        one_node,
+        {"INV-008": "environment", "RDZV-007": "inconclusive", "ELA-005": "inconclusive"},
     ),
     "inventory.queue-closed": base.Mutant(
         "the queue is closed",

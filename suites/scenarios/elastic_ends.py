@@ -114,7 +114,7 @@ def run(stage: Stage) -> None:
 
 elastic_ends = Scenario(
     name="elastic-ends",
-    summary="elastic jobs that end: a rank fails each time, the worker with the store inside is lost; one goes on beside",
+    summary="elastic jobs that end: a rank fails each time, or the worker with the store inside is lost",
     run=run,
     needs=Needs(seconds=35, torch=True, gang=False, permissions=PAYLOAD + LOGS + SERVICES + JOBS),
     kinds=("Pod", "Job.batch", "Event", "Service", "ConfigMap", "Node"),

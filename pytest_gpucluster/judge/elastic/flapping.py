@@ -53,7 +53,7 @@ def detected(evidence: Evidence, given: subjects.Given) -> Finding:
     if allowed < elastic.FLAPS:
         return told.inconclusive(f"it may form {allowed} worlds, too few to flap")
     if not flap:
-        starts = len({(word.uid, word.number("restarts")) for word in story.began})
+        starts = len(story.began)
         text = f"{wording.count(formed, 'world')} formed of {starts} starts of ranks: it is not seen to flap"
         return told.fail(text, UNSEEN) if starts >= 2 * elastic.FLAPS else told.inconclusive(text)
     other, _ = shared.training(evidence, given, "inert")

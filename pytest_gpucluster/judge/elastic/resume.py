@@ -7,7 +7,7 @@ first one and never beyond. The loss of each step is what training that was neve
 from collections.abc import Iterator
 
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.training.elastic import Step, Training, World
+from pytest_gpucluster.evidence.training.elastic import Step, World
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.elastic import shared
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -67,10 +67,13 @@ def continues(evidence: Evidence, given: subjects.Given) -> Finding:
         ),
     )
     for world in later:
-        fault = _fault(story, world, worlds)
+        fault = _fault(world, worlds)
         if fault is not None:
             text, cause = fault
             return told.fail(text, cause, violation=True, evidence=(world.key,), numbers=numbers)
+    unseen = next((text for world in later if (text := _unseen(world, worlds))), "")
+    if unseen:
+        return told.inconclusive(unseen, numbers=numbers)
     strange = next((step for step in steps if _apart(step) is None or (_apart(step) or 0.0) > AGREES), None)
     if strange is not None:
         text = (
@@ -100,11 +103,11 @@ def _apart(step: Step) -> float | None:
     return abs(step.loss - step.unbroken) / max(abs(step.unbroken), 1e-12)
 
 
-def _fault(story: Training, world: World, worlds: list[World]) -> tuple[str, Cause] | None:
+def _fault(world: World, worlds: list[World]) -> tuple[str, Cause] | None:
     """Return where a world went wrong when it began, and why; None where it went on as it must.
 
-    A checkpoint that rank 0 wrote just before it was lost may not have been told: one step of checkpoints further than
-    the newest that was told is no fault.
+    A checkpoint that rank 0 wrote just before it was lost may not have been told: a newer one than the newest that was
+    told is no fault.
     """
     before = [step for step in _steps(worlds) if step.t < world.began and step.saved]
     newest = max(step.step for step in before)
@@ -123,14 +126,15 @@ def _fault(story: Training, world: World, worlds: list[World]) -> tuple[str, Cau
             f"{at} went on after step {world.resumed}; the newest checkpoint is of step {newest}",
             OLD_CHECKPOINT,
         )
-    taken = max(step.step for step in _steps(worlds) if step.t < world.began)
-    if world.resumed > taken + 1:
-        return (
-            f"{at} went on after step {world.resumed}, but only {taken} steps were taken before",
-            OTHER_STATE,
-        )
     first = min((step.step for step in world.steps), default=None)
     if first is not None and first != world.resumed + 1:
         return f"{at} went on after step {world.resumed} with step {first}", OTHER_STATE
-    del story
     return None
+
+
+def _unseen(world: World, worlds: list[World]) -> str:
+    """Return what was not seen before a world began: it goes on after a step that nobody told; "" for nothing."""
+    taken = max((step.step for step in _steps(worlds) if step.t < world.began), default=0)
+    if world.resumed is None or world.resumed <= taken + 1:
+        return ""
+    return f"the world at t={world.began:.1f} s went on after step {world.resumed}; of those before, {taken} were told"

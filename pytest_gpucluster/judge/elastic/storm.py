@@ -115,10 +115,11 @@ def _beside(
     if other is None or not other.worlds:
         return told.inconclusive(f"of the job beside it: {missing or 'no world formed'}")
     end = max((pod.finished for pod in story.gang.pods if pod.finished is not None), default=evidence.end)
-    if len(other.worlds) > 1 or elastic.ended(other, [pod.uid for pod in other.gang.pods], 0.0):
-        return told.fail(
-            f"{other.gang.title}, at the same store, formed anew or ended", SAME_ID, violation=True
-        )
+    if len(other.worlds) > 1:
+        return told.fail(f"{other.gang.title}, at the same store, formed anew", SAME_ID, violation=True)
+    ended = elastic.ended(other, [pod.uid for pod in other.gang.pods], 0.0)
+    if ended:
+        return told.inconclusive(f"{ended[0][0].where}, at the same store, ended with {ended[0][1]}")
     last = max((step.t for step in other.worlds[0].steps), default=0.0)
     if last < end:
         return told.inconclusive(
