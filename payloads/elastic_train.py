@@ -102,7 +102,7 @@ def form(torch: Any, dist: Any, device: Any, model: Model, kept: Checkpoint) -> 
     mine = torch.tensor([index(), own], dtype=torch.int64, device=device)
     each = [torch.zeros_like(mine) for _ in range(dist.get_world_size())]
     dist.all_gather(each, mine)
-    told = {
+    told: dict[str, object] = {
         "name": f"{name:010x}",
         "members": [int(one[0]) for one in each],
         "found": [int(one[1]) for one in each],

@@ -352,19 +352,29 @@ MUTANTS: base.Table = {
         "after the first loss everything happens much later", _later(_after_first_loss), {"ELA-001": "fail"}
     ),
     "elastic.survivors-end": base.Mutant(
-        "the workers that the first loss left end, and no world forms any more", survivors_end, {"ELA-001": "fail", **base.all_to("inconclusive", "ELA-002 ELA-003 ELA-008")}
+        "the workers that the first loss left end, and no world forms any more",
+        survivors_end,
+        {"ELA-001": "fail", **base.all_to("inconclusive", "ELA-002 ELA-003 ELA-008")},
     ),
     "elastic.ghost": base.Mutant(
-        "the first world goes on with the rank of the lost pod", ghost, {"ELA-001": "fail", **base.all_to("inconclusive", "ELA-002 ELA-003 ELA-008")}
+        "the first world goes on with the rank of the lost pod",
+        ghost,
+        {"ELA-001": "fail", **base.all_to("inconclusive", "ELA-002 ELA-003 ELA-008")},
     ),
     "elastic.newcomer-at-once": base.Mutant(
-        "no smaller world was seen before the larger one", newcomer_at_once, base.all_to("inconclusive", "ELA-001 ELA-002 ELA-008")
+        "no smaller world was seen before the larger one",
+        newcomer_at_once,
+        base.all_to("inconclusive", "ELA-001 ELA-002 ELA-008"),
     ),
     "elastic.no-step": base.Mutant(
-        "the smaller world takes no step", _unsaid(_of_world(1), "elastic-step"), base.all_to("inconclusive", "ELA-001 ELA-002 ELA-008")
+        "the smaller world takes no step",
+        _unsaid(_of_world(1), "elastic-step"),
+        base.all_to("inconclusive", "ELA-001 ELA-002 ELA-008"),
     ),
     "elastic.grows-late": base.Mutant(
-        "after the newcomer's start everything happens much later", _later(_after_newcomer), {"ELA-002": "fail"}
+        "after the newcomer's start everything happens much later",
+        _later(_after_newcomer),
+        {"ELA-002": "fail"},
     ),
     "elastic.not-taken-in": base.Mutant(
         "nobody saw the larger world form",
@@ -372,7 +382,9 @@ MUTANTS: base.Table = {
         base.all_to("inconclusive", "ELA-002 ELA-008"),
     ),
     "elastic.grown-without-a-step": base.Mutant(
-        "the larger world takes no step", _unsaid(_of_world(2), "elastic-step"), base.all_to("inconclusive", "ELA-002 ELA-008")
+        "the larger world takes no step",
+        _unsaid(_of_world(2), "elastic-step"),
+        base.all_to("inconclusive", "ELA-002 ELA-008"),
     ),
     "elastic.trains-below": base.Mutant(
         "a worker below the minimum trains alone", _trains_alone("-training", 6.0), {"ELA-003": "fail"}
@@ -381,7 +393,9 @@ MUTANTS: base.Table = {
         "the worker below the minimum gives up much later", _later(_after_last_loss), {"ELA-003": "fail"}
     ),
     "elastic.gives-up-with-0": base.Mutant(
-        "the worker below the minimum ends with 0", _ended_with(0, "-training", _finished), {"ELA-003": "fail"}
+        "the worker below the minimum ends with 0",
+        _ended_with(0, "-training", _finished),
+        {"ELA-003": "fail"},
     ),
     "elastic.gives-up-silently": base.Mutant(
         "no log says that an agent waited in vain", silent_end, {"ELA-003": "fail"}
@@ -390,7 +404,9 @@ MUTANTS: base.Table = {
         "the rank that fails is started more often than its agent may", once_more, {"ELA-004": "fail"}
     ),
     "elastic.storm-ends-with-0": base.Mutant(
-        "the agents of the rank that fails end with 0", _ended_with(0, "-storm", _finished), {"ELA-004": "fail"}
+        "the agents of the rank that fails end with 0",
+        _ended_with(0, "-storm", _finished),
+        {"ELA-004": "fail"},
     ),
     "elastic.crash-unseen": base.Mutant(
         "nobody saw the rank fail", base.drop("elastic-crash"), {"ELA-004": "inconclusive", "ELA-009": "fail"}
@@ -408,7 +424,9 @@ MUTANTS: base.Table = {
         "every node offers GPUs", _given("other_nodes", 0), {"ELA-005": "environment"}
     ),
     "elastic.client-missing": base.Mutant(
-        "one worker's image lacks the client of etcd", base.on("elastic-client", _lack, alone=True), {"ELA-006": "fail"}
+        "one worker's image lacks the client of etcd",
+        base.on("elastic-client", _lack, alone=True),
+        {"ELA-006": "fail"},
     ),
     "elastic.client-unasked": base.Mutant(
         "one worker did not say what its image has",
@@ -421,7 +439,9 @@ MUTANTS: base.Table = {
         {"ELA-006": "inconclusive"},
     ),
     "elastic.store-without-v2": base.Mutant(
-        "the store is an etcd without the v2 API", base.on("elastic-endpoint", _no_v2), base.all_to("environment", "ELA-001 ELA-002 ELA-003 ELA-004 ELA-008 ELA-009")
+        "the store is an etcd without the v2 API",
+        base.on("elastic-endpoint", _no_v2),
+        base.all_to("environment", "ELA-001 ELA-002 ELA-003 ELA-004 ELA-008 ELA-009"),
     ),
     "elastic.goes-on-without-host": base.Mutant(
         "the worker without its store trains on alone", _trains_alone("-inert", 2.0), {"ELA-007": "fail"}
@@ -435,7 +455,9 @@ MUTANTS: base.Table = {
         {"ELA-007": "inconclusive"},
     ),
     "elastic.begins-anew": base.Mutant(
-        "later worlds begin at the first step", _later_worlds(lambda w: w.update(resumed=0)), {"ELA-008": "fail"}
+        "later worlds begin at the first step",
+        _later_worlds(lambda w: w.update(resumed=0)),
+        {"ELA-008": "fail"},
     ),
     "elastic.volume-apart": base.Mutant(
         "the ranks of later worlds find different checkpoints",
@@ -460,4 +482,4 @@ MUTANTS: base.Table = {
         _of_job("-storm", "elastic-formed", lambda _: False),
         {"ELA-009": "fail"},
     ),
-}  # fmt: skip
+}

@@ -37,7 +37,14 @@ class Volumes:
     """The volumes of one pod."""
 
     def __init__(
-        self, pod: Object, folder: Path, *, addresses: Mapping[str, str], fetch: Fetch, token: Token
+        self,
+        pod: Object,
+        folder: Path,
+        *,
+        addresses: Mapping[str, str],
+        fetch: Fetch,
+        token: Token,
+        apart: bool = False,
     ) -> None:
         """Describe; `make` does the work.
 
@@ -47,6 +54,7 @@ class Volumes:
             addresses: See `environment.field_value`.
             fetch: Returns a ConfigMap or Secret, None where absent.
             token: Returns a service account token for a projected source.
+            apart: Whether paths of the host are folders of this pod alone (a defect).
         """
         self._pod = pod
         self._folder = folder
@@ -54,6 +62,7 @@ class Volumes:
         self._fetch = fetch
         self._token = token
         self._specs = {str(spec["name"]): spec for spec in pod["spec"].get("volumes") or []}
+        self._apart = apart
 
     async def make(self) -> None:
         """Make every volume that a container mounts.
@@ -77,10 +86,10 @@ class Volumes:
 
     async def _make(self, name: str, spec: Object) -> None:
         folder = self._folder / name
-        if "hostPath" in spec:
+        if "hostPath" in spec and not self._apart:
             self._host_path(spec["hostPath"])
             return
-        if "emptyDir" in spec:
+        if "emptyDir" in spec or "hostPath" in spec:
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o777)
             return
@@ -171,7 +180,7 @@ class Volumes:
         for mount in container.get("volumeMounts") or []:
             name = mount["name"]
             spec = self._specs[name]
-            host = "hostPath" in spec
+            host = "hostPath" in spec and not self._apart
             source = Path(spec["hostPath"]["path"]) if host else self._folder / name
             inner = mount.get("subPath") or expand(mount.get("subPathExpr") or "", variables)
             if inner:
@@ -181,6 +190,6 @@ class Volumes:
                 if not below.exists():
                     below.mkdir(parents=True)
                 source = below
-            fixed = not host and "emptyDir" not in spec
+            fixed = not {"hostPath", "emptyDir"} & set(spec)
             found.append(Mount(mount["mountPath"], source, bool(mount.get("readOnly")) or fixed, host))
         return found

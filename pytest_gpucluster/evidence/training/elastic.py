@@ -168,7 +168,9 @@ def flapping(training: Training) -> tuple[World, ...]:
 
     Progress is a step with a number that no step before had: what is done again after a checkpoint is none.
     """
-    best, row, longest = 0, [], []
+    best = 0
+    row: list[World] = []
+    longest: list[World] = []
     for world in training.worlds:
         last = world.last
         if last is not None and last.step > best:

@@ -60,22 +60,21 @@ def off_gpu_nodes(evidence: Evidence, given: subjects.Given) -> Finding:
     number = Number(
         f"{resource} that it asks for", float(max(asked.values())), "", 0.0, "a store needs no GPU"
     )
-    common = {
-        "where": wording.places(placed),
-        "evidence": tuple(pod.keys["bound"] for pod in placed),
-        "numbers": (number,),
-    }
+    told = wording.Findings(
+        REQUIRED,
+        where=wording.places(placed),
+        evidence=tuple(pod.keys["bound"] for pod in placed),
+        numbers=(number,),
+    )
     wanting = [pod for pod in placed if asked[pod.name]]
     if wanting:
         text = f"{wanting[0].where} asks for {asked[wanting[0].name]} {resource}"
-        return wording.finding(Verdict.FAIL, REQUIRED, text, causes=(ASKS_FOR_GPU,), violation=True, **common)
+        return told.fail(text, ASKS_FOR_GPU, violation=True)
     on = [pod for pod in placed if machines[pod.node].has_gpus(resource)]
     if on:
-        text = f"{on[0].where}, which offers {resource}"
         # Where there is no other node the presupposition says so, which is no violation.
-        return wording.finding(Verdict.FAIL, REQUIRED, text, causes=(ON_GPU_NODE,), **common)
-    text = wording.listed([f"{pod.where}, which offers no {resource}" for pod in placed])
-    return wording.finding(Verdict.PASS, REQUIRED, text, **common)
+        return told.fail(f"{on[0].where}, which offers {resource}", ON_GPU_NODE)
+    return told.passed(wording.listed([f"{pod.where}, which offers no {resource}" for pod in placed]))
 
 
 def _stores(evidence: Evidence, given: subjects.Given) -> list[PodStory]:
