@@ -66,7 +66,8 @@ def lose_host(stage: Stage, gang: Handle) -> None:
         ended = all(phase(pod) in ("Failed", "Succeeded") for pod in left)
         return ended or any(world.name not in before and world.whole for world in worlds(stage, gang.name))
 
-    stage.wait("the worker that is left ends, or goes on", shown, budget="torch")
+    # What is left has noticed at once, or does not at all.
+    stage.wait("the worker that is left ends, or goes on", shown, budget="run")
 
 
 def made_again(stage: Stage, gang: Handle) -> Callable[[Live], str]:
