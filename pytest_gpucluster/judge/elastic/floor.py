@@ -99,13 +99,14 @@ def _judged(
         return told.inconclusive(
             f"a world of {grown.size} formed: others came, so the minimum was reached again"
         )
-    return _ended(evidence, loss, left, told, bound)
+    return _ended(evidence, loss, left, told, (wait, bound))
 
 
 def _ended(
-    evidence: Evidence, loss: Loss, left: list[PodStory], told: wording.Findings, bound: float
+    evidence: Evidence, loss: Loss, left: list[PodStory], told: wording.Findings, bounds: tuple[float, float]
 ) -> Finding:
     """Judge how the workers that were left came to their end."""
+    wait, bound = bounds
     open_ = [pod for pod in left if pod.finished is None]
     watched = loss.end - loss.change.t
     late = [pod for pod in left if pod.finished is not None and pod.finished - loss.change.t > bound]
@@ -121,13 +122,16 @@ def _ended(
     well = [pod for pod in left if all(code == 0 for _, code in pod.exit_codes)]
     if well:
         return told.fail(f"{well[0].name} ended with 0, as if training were done", HIDDEN, violation=True)
-    mute = [pod for pod in left if _said(evidence, pod.uid) is None]
+    said = {pod.uid: line for pod in left if (line := _said(evidence, pod.uid)) is not None}
+    mute = [pod for pod in left if pod.uid not in said and evidence.logs(pod.uid)]
     if mute:
         return told.fail(f"{mute[0].name} ended and its log does not say that it waited in vain", SILENT)
-    said = [line for pod in left if (line := _said(evidence, pod.uid)) is not None]
+    if not said:
+        return told.inconclusive("no log of a worker that was left was read")
     last = max((pod.finished or 0.0) for pod in left) - loss.change.t
-    text = f"no step was taken, and the last gave up {last:.1f} s after the loss: {wording.short(said[0][0], 120)}"
-    return told.passed(text, evidence=(loss.change.key, said[0][1]))
+    words, key = next(iter(said.values()))
+    text = f"no step was taken, and the last gave up {last:.1f} s after the loss (join_timeout {wait:g} s): "
+    return told.passed(f"{text}{wording.short(words, 120)}", evidence=(loss.change.key, key))
 
 
 def _said(evidence: Evidence, uid: str) -> tuple[str, str] | None:

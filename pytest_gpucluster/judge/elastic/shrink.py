@@ -153,9 +153,9 @@ def _no_smaller(given: subjects.Given, story: Training, loss: Loss, told: wordin
         )
     ends = elastic.ended(story, loss.left, loss.change.t)
     if ends:
-        pod, code = ends[0]
+        first, code = ends[0]
         text = (
-            f"{wording.count(len(ends), 'worker')} of {len(loss.left)} that were left ended, {pod.name} first with "
+            f"{wording.count(len(ends), 'worker')} of {len(loss.left)} that were left ended, {first.name} first with "
             f"code {code} after {min(p.finished or 0.0 for p, _ in ends) - loss.change.t:.1f} s"
         )
         inside = shared.declared_text(given, "backend") == "c10d"
