@@ -81,6 +81,6 @@ class Elastic(Frozen):
         if self.min >= self.max:
             raise PydanticCustomError(
                 "world_cannot_shrink", "must be less than `max` = {max}: else nothing can shrink",
-                {"max": self.max, "leaf": "min"},
+                {"max": self.max},
             )  # fmt: skip
         return self
