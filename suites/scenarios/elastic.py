@@ -29,7 +29,7 @@ AGENT_GRACE = 2
 """Seconds of these that the agent gives its ranks; torchrun's own 30 are longer than the pod's."""
 
 SERVICES = ("create,delete services",)
-JOBS = ("create,delete,patch jobs.batch", "create,delete pods")
+JOBS = ("create,delete,patch jobs.batch", "create,delete,patch pods")
 
 START = 'python /workspace/elastic_client.py $0 && exec torchrun "$@"'
 """What a worker runs: the question whether its backend can be used, then torchrun as the container's first process, so

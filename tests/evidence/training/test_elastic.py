@@ -32,7 +32,10 @@ def test_a_life_is_read_in_order():
 
 
 def _world(name: str, at: float, *steps: int) -> elastic.World:
-    told = tuple(elastic.Step(at + n, number, 1.0, 1.0, 0, "u", False, "") for n, number in enumerate(steps))
+    told = tuple(
+        elastic.Step(at + n, number, loss=1.0, unbroken=1.0, rank=0, uid="u", saved=False, key="")
+        for n, number in enumerate(steps)
+    )
     return elastic.World(name, 1, {}, told, {})
 
 
