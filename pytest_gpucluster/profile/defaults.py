@@ -54,7 +54,7 @@ EMBEDDED: Mapping[str, Any] = {
     # Shares of a peak and floors are of GPUs: what CPUs do is told, not judged by them.
     "mfu": {"device": "cpu", "nodes": 1, "seconds": 0.5},
     # One machine: what a lost worker costs is mostly the import of torch by all others at once.
-    "elastic": {"join_timeout": 20, "reform": 30.0},
+    "elastic": {"join_timeout": 20, "reform": 40.0},
     "queue": "default",
     "gpu_resource": "nvidia.com/gpu",
     "gpus_per_node": 8,

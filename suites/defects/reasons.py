@@ -49,6 +49,9 @@ UNPLAYED: Mapping[str, str] = {
 }
 """MUST rows and controls without a live defect -> why; constructed evidence and its mutants stand in."""
 
+BROUGHT: frozenset[str] = frozenset({"ELA-006"})
+"""Rows among them about what an operator brings to the cluster, which apply on the embedded one all the same."""
+
 NEVER_FAILS: Mapping[str, str] = {
     "FAB-015": "an impossible floor is a fault of the profile: it says nothing about the cluster",
 }
