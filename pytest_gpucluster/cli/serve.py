@@ -82,7 +82,7 @@ def run(arguments: Sequence[str]) -> int:
     except provider.ProviderError as error:
         raise common.CliError(str(error)) from None
     users = () if options.token_file is None else read_tokens(options.token_file)
-    source = EmbeddedProvider(options.nodes, users, tls=True)
+    source = EmbeddedProvider(options.nodes, users, cpu_nodes=0, tls=True)
     loaded = common.load_profile("embedded", (), options.set)
     return _serve(loaded, options.defect, options.kubeconfig, source)
 

@@ -8,6 +8,7 @@ import asyncio
 from pytest_gpucluster.embedded.feed import ADDED, DELETED, Subscription
 from pytest_gpucluster.embedded.fitting import (
     ENDED,
+    Amounts,
     Misfit,
     NodeRoom,
     misfit,
@@ -23,6 +24,7 @@ from pytest_gpucluster.embedded.runtime import Runtime
 from pytest_gpucluster.plain.names import kind_key
 
 GANG_AWARE = "default-scheduler.gang-aware"
+FILLS_GPU_NODES = "default-scheduler.fills-gpu-nodes"
 
 
 class DefaultScheduler:
@@ -94,6 +96,9 @@ class DefaultScheduler:
                 self._place(pod, rooms)
 
     def _place(self, pod: Obj, rooms: list[NodeRoom]) -> None:
+        if self._has(FILLS_GPU_NODES) and not _gpus(requests_of(pod)):
+            pod = {**pod, "spec": {key: value for key, value in pod["spec"].items() if key != "affinity"}}
+            rooms = [room for room in rooms if _gpus(room.allocatable)]
         best, misfits = look(pod, rooms)
         if best is None:
             self._refuse(pod, refusal_text(misfits))
@@ -147,6 +152,11 @@ class DefaultScheduler:
         if key == "Job.batch":
             return min(int(spec.get("parallelism") or 1), int(spec.get("completions") or 1_000_000))
         return sum(int(task.get("replicas") or 0) for task in spec.get("tasks") or [])
+
+
+def _gpus(amounts: Amounts) -> bool:
+    """Report whether there are GPUs among what a pod asks for, or a node offers."""
+    return any(amount for name, amount in amounts.items() if name.endswith("/gpu"))
 
 
 def _frees(kind: str, pod: Obj) -> bool:

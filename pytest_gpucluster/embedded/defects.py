@@ -12,6 +12,11 @@ CORE_DEFECTS: Mapping[str, str] = {
     "admission.rewrites-images": (
         "a webhook that points the images of pods to a mirror names them by tag there, not by digest"
     ),
+    "default-scheduler.fills-gpu-nodes": (
+        "the default scheduler places pods that ask for no GPU on GPU nodes, whatever their node affinity says"
+    ),
+    "lifecycle.job-replaces-nobody": "an Indexed Job that once had all its pods makes no lost one again",
+    "lifecycle.job-ignores-backoff-limit": "a Job makes failed pods again at once, however many have failed",
     "lifecycle.job-forgets-finished": ("an Indexed Job knows its finished indexes only from existing pods"),
 }
 """Defects of Kubernetes' own part, with one line on what each does."""

@@ -55,6 +55,7 @@ class Needs:
         seen: kinds of which some object must have been seen, made by us or not, and their watch be whole.
         facts: events of the payload that every member says, line by line whole, and as often as the others.
         some: the same of events that not every task has to say: members of one task say them alike.
+        told: events that members say as often as they have cause to: every line of them must be whole.
         notes: words of the driver that must be there, beside submissions, windows and the end; `a|b` for either.
         given: what the scenario tells judges and must be told, beside what all scenarios tell.
         meant: roles whose members are meant to fail, to be evicted or to start again.
@@ -66,6 +67,7 @@ class Needs:
     seen: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     some: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     meant: tuple[str, ...] = ()
@@ -340,11 +342,12 @@ def _watches(evidence: Evidence, seen: Look, needs: Needs) -> Iterator[str]:
 
 def _facts(evidence: Evidence, given: subjects.Given, seen: Look, needs: Needs) -> Iterator[str]:
     """Say what payloads should have told: whole lines, and as much of each member as of its fellows."""
-    if not (needs.facts or needs.some):
+    if not (needs.facts or needs.some or needs.told):
         return
     yield from _logs(evidence, seen)
     words, size = payload_lines.words(evidence), subjects.count(given, "world")
-    for word in (word for event in (*needs.facts, *needs.some) for word in words.of(event)):
+    said = dict.fromkeys((*needs.facts, *needs.some, *needs.told))
+    for word in (word for event in said for word in words.of(event)):
         if word.uid in seen.pods:
             part, doubt = payload_forms.lacks(word), payload_forms.doubt(word, size)
             if part or doubt:

@@ -11,6 +11,11 @@ _SIZE = ("members", "min_member")
 _SCARCE = ("currency", *_SIZE)
 _RANKS = ("done", "measured", "nccl-log", "pairs", "who")
 """What every rank of a collective says."""
+_TRAINED = ("elastic-broken", "elastic-formed", "elastic-rank", "elastic-step")
+"""What ranks of elastic jobs say, each as often as it joins a world or takes a step."""
+_MET = ("elastic-endpoint", *_TRAINED)
+"""The same of jobs that meet at a store outside of them."""
+_ELASTIC = ("elastic", "every", "members", "pace")
 _FABRIC = ("fabric", *_SIZE, "nodes", "world")
 _RANKED = (*_SIZE, "nodes", "nproc", "pods_per_node", "world")
 _SPREAD_OUT = ("fabric", *_RANKED)
@@ -38,6 +43,34 @@ NEEDED: Mapping[str, Needs] = {
         roles=("save",), facts=("storage",), given=("storage", "world")
     ),
     "fabric.bandwidth_curve.without_dip": Needs(facts=_RANKS, given=_SPREAD_OUT),
+    "elastic.client.in_the_image": Needs(
+        roles=("training",), told=("elastic-client",), given=("elastic", "members"), meant=("training",)
+    ),
+    "elastic.flapping.detected": Needs(
+        roles=("storm",), told=("elastic-crash", *_MET), given=("attempts", "elastic", "members"), meant=("storm",)
+    ),
+    "elastic.floor.stalls_bounded": Needs(
+        roles=("training",), told=_MET, notes=("deleted-by-us",), given=_ELASTIC, meant=("training",)
+    ),
+    "elastic.growth.grows": Needs(
+        roles=("training",), told=_MET, notes=("slots-set",), given=_ELASTIC, meant=("training",)
+    ),
+    "elastic.inert.ends_with_its_host": Needs(
+        roles=("inert",), told=_TRAINED, notes=("deleted-by-us",), given=("elastic", "members"), meant=("inert",)
+    ),
+    "elastic.resume.continues": Needs(
+        roles=("training",), told=_MET, given=(*_ELASTIC, "shared"), meant=("training",)
+    ),
+    "elastic.store_node.off_gpu_nodes": Needs(
+        roles=("store",), seen=("Node",), given=("elastic", "members", "other_nodes")
+    ),
+    "elastic.shrink.goes_on": Needs(
+        roles=("training",), told=_MET, notes=("deleted-by-us", "slots-set"), given=_ELASTIC, meant=("training",)
+    ),
+    "elastic.storm.bounded": Needs(
+        roles=("storm", "neighbour"), told=("elastic-crash", *_MET), given=("attempts", "elastic", "members"),
+        meant=("storm",)
+    ),
     "fabric.bus_bandwidth.reaches_floor": Needs(facts=_RANKS, given=_SPREAD_OUT),
     "fabric.communicator.declared_adapters": Needs(facts=_RANKS, given=_FABRIC),
     "fabric.communicator.holds_all": Needs(facts=_RANKS, given=_FABRIC),
@@ -194,7 +227,7 @@ def check(table: Mapping[str, Needs]) -> None:
         for what, words, known in (
             ("role", (*needs.roles, *needs.meant), vocabulary.ROLES),
             ("note", notes, vocabulary.NOTES),
-            ("event", (*needs.facts, *needs.some), payload_meanings.EVENTS),
+            ("event", (*needs.facts, *needs.some, *needs.told), payload_meanings.EVENTS),
             ("key of `given`", needs.given, {*vocabulary.GIVEN, *vocabulary.OF_PROFILE}),
         ):
             for word in words:

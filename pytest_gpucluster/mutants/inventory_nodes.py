@@ -200,7 +200,12 @@ MUTANTS: base.Table = {
     "inventory.one-node": base.Mutant(
         "there is only one GPU node",
         one_node,
-        {"INV-008": "environment", "RDZV-007": "inconclusive", **_NO_SUCH_SLOTS},
+        {
+            "INV-008": "environment",
+            "RDZV-007": "inconclusive",
+            "ELA-005": "inconclusive",
+            **_NO_SUCH_SLOTS,
+        },
     ),
     "inventory.queue-closed": base.Mutant(
         "the queue is closed",

@@ -69,6 +69,11 @@ _ANY = (
 )  # fmt: skip
 """Rows that rest on members that run to their end; others rest on none, or are about members that are meant to fail."""
 
+_BESIDE_ELASTIC = ("ELA-004", "ELA-005")
+"""Rows of elastic jobs, whose own members are meant to end, that rest on another pod: a store, a neighbour."""
+_AT_A_STORE = ("ELA-001", "ELA-002", "ELA-003", "ELA-004", "ELA-008", "ELA-009")
+"""Rows of elastic jobs that meet at a store, which is a pod of its own."""
+
 _SAYING_DONE = (
     "GANG-001", "GANG-007", "PLG-001", "PLG-002", "PLG-003", "PLG-004", "PLG-006", "PLG-007", "PLG-010",
     "PLG-011", "PLG-013", "LIFE-001", "LIFE-008", "RDZV-001", "FAB-001", "FAB-002", "FAB-003", "FAB-004",
@@ -82,14 +87,19 @@ MUTANTS: base.Table = {
     "member.failed": base.Mutant(
         "one member of each gang is Failed: its kubelet evicted it",
         _befalls(_fail),
-        {**dict.fromkeys((*_ANY, "INV-007"), "inconclusive"), "REF-009": "fail"},
+        {
+            **dict.fromkeys((*_ANY, *_BESIDE_ELASTIC, "INV-007"), "inconclusive"),
+            **dict.fromkeys(_AT_A_STORE, "environment"),
+            "REF-009": "fail",
+        },
     ),
     "member.started-again": base.Mutant(
         "the containers of one member were started again",
         _befalls(_start_again),
         # Which containers of a pod that says nothing are ours is not known: another's may start again.
         dict.fromkeys(
-            (row for row in (*_ANY, "REF-009") if row not in {"GANG-002", "NUMA-008"}), "inconclusive"
+            (row for row in (*_ANY, *_BESIDE_ELASTIC, "REF-009") if row not in {"GANG-002", "NUMA-008"}),
+            "inconclusive",
         ),
     ),
     "member.done-with-1": base.Mutant(

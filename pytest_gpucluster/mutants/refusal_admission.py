@@ -170,6 +170,7 @@ MUTANTS: base.Table = {
             "REF-004": "inconclusive",
             "REF-005": "inconclusive",
             "REF-008": "inconclusive",
+            **dict.fromkeys(("ELA-004", "ELA-007", "ELA-009"), "environment"),
         },
     ),
     "control.winner-never-runs": base.Mutant(

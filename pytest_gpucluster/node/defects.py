@@ -28,6 +28,8 @@ LATE_PLUGIN = "node.late-plugin"
 DEVICES_LEAK = "node.devices-leak"
 SECOND_WITHOUT_ROUTE = "network.second-without-route"
 INIT_NOT_AWAITED = "node.init-not-awaited"
+KEEPS_KILLED = "node.keeps-killed"
+PATHS_APART = "node.host-paths-apart"
 NEVER_RESTARTS = "node.never-restarts"
 SHARES_A_DEVICE = "node.shares-a-device"
 CORRUPTS_COLLECTIVES = "node.corrupts-collectives"
@@ -67,6 +69,8 @@ DEFECTS: dict[str, str] = {
     INIT_NOT_AWAITED: "containers start while the init containers of their pod still run",
     LATE_PLUGIN: "after a restart a node offers its GPUs before their device plugin is back",
     DEVICES_LEAK: "containers see all devices of their node, not only the granted ones",
+    KEEPS_KILLED: "the programs of a pod that is deleted without grace go on until they end by themselves",
+    PATHS_APART: "each pod has a folder of its own in place of a path of the host that others share",
     NEVER_RESTARTS: "a failed container is not restarted, even if its pod's restartPolicy asks for it",
     SHARES_A_DEVICE: "the device plugin gives a container its first GPU twice and not the second",
     CORRUPTS_COLLECTIVES: "one element of each sum and gather is wrong on the last rank, as behind a faulty link",

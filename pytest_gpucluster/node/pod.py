@@ -11,7 +11,14 @@ from pytest_gpucluster.node import attachments, status
 from pytest_gpucluster.node.admission import Grant, demands
 from pytest_gpucluster.node.api import ApiError, wait_until_present
 from pytest_gpucluster.node.containers import ContainerLoop, PodContext
-from pytest_gpucluster.node.defects import BLOCKS_PORT, CLAIMS_APART, INIT_NOT_AWAITED, SLOW_START_SECONDS
+from pytest_gpucluster.node.defects import (
+    BLOCKS_PORT,
+    CLAIMS_APART,
+    INIT_NOT_AWAITED,
+    KEEPS_KILLED,
+    PATHS_APART,
+    SLOW_START_SECONDS,
+)
 from pytest_gpucluster.node.devices import AdmissionError, unexpected
 from pytest_gpucluster.node.dns import has_ended
 from pytest_gpucluster.node.names import hostname
@@ -254,7 +261,8 @@ class PodWorker:
         shm.chmod(0o1777)
         volumes = Volumes(
             self.pod, self._folder / "volumes", addresses=addresses, fetch=self._fetch, token=self._token,
-            apart=self._node.spec.name if CLAIMS_APART in self._runtime.config.defects else "",
+            claims_of=self._node.spec.name if CLAIMS_APART in self._runtime.config.defects else "",
+            paths_apart=PATHS_APART in self._runtime.config.defects,
         )  # fmt: skip
         return PodContext(self.pod, self._folder, network, volumes, addresses, self._fetch, self._found.clear)
 
@@ -312,6 +320,9 @@ class PodWorker:
         running = [loop for loop in self.loops if loop.running is not None]
         if not running:
             live.cancel()
+            return
+        if KEEPS_KILLED in self._runtime.config.defects and not self._grace:
+            await live
             return
         for loop in running:
             if loop.running is not None:

@@ -63,7 +63,8 @@ class Volumes:
         addresses: Mapping[str, str],
         fetch: Fetch,
         token: Token,
-        apart: str = "",
+        claims_of: str = "",
+        paths_apart: bool = False,
     ) -> None:
         """Describe; `make` does the work.
 
@@ -73,14 +74,17 @@ class Volumes:
             addresses: See `environment.field_value`.
             fetch: Returns a ConfigMap or Secret, None where absent.
             token: Returns a service account token for a projected source.
-            apart: Name of a folder of this node that stands for the volume of each claim; "" for the volume itself.
+            claims_of: Name of a folder of this node that stands for the volume of each claim; "" for the volume
+                itself. Anything else is a defect.
+            paths_apart: Whether paths of the host are folders of this pod alone (a defect).
         """
         self._pod = pod
         self._folder = folder
         self._addresses = addresses
         self._fetch = fetch
         self._token = token
-        self._apart = apart
+        self._claims_of = claims_of
+        self._paths_apart = paths_apart
         self._hosts: dict[str, Path] = {}
         self._specs = {str(spec["name"]): spec for spec in pod["spec"].get("volumes") or []}
 
@@ -106,11 +110,11 @@ class Volumes:
 
     async def _make(self, name: str, spec: Object) -> None:
         folder = self._folder / name
-        if "hostPath" in spec:
+        if "hostPath" in spec and not self._paths_apart:
             self._host_path(spec["hostPath"])
             self._hosts[name] = Path(spec["hostPath"]["path"])
             return
-        if "emptyDir" in spec:
+        if "emptyDir" in spec or "hostPath" in spec:
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o777)
             return
@@ -146,8 +150,8 @@ class Volumes:
             kinds = ", ".join(sorted(set(volume["spec"]) & SOURCES)) or "unknown kind"
             raise VolumeError(name, f"these nodes have no persistent volumes of kind {kinds}")
         self._host_path(source)
-        self._hosts[name] = Path(source["path"]) / self._apart
-        if self._apart:
+        self._hosts[name] = Path(source["path"]) / self._claims_of
+        if self._claims_of:
             self._hosts[name].mkdir(exist_ok=True)
 
     @staticmethod
@@ -234,7 +238,7 @@ class Volumes:
                 if not below.exists():
                     below.mkdir(parents=True)
                 source = below
-            fixed = not host and "emptyDir" not in spec
+            fixed = not host and not {"hostPath", "emptyDir"} & set(spec)
             claim = spec.get("persistentVolumeClaim") or {}
             closed = bool(mount.get("readOnly") or claim.get("readOnly"))
             found.append(Mount(mount["mountPath"], source, closed or fixed, host))

@@ -1,6 +1,7 @@
 """What an operator declares about a cluster: model, layered load with provenance, errors, JSON Schema."""
 
 from pytest_gpucluster.profile.claims import Claim
+from pytest_gpucluster.profile.elastic import Elastic
 from pytest_gpucluster.profile.errors import ProfileError
 from pytest_gpucluster.profile.fabric import Fabric, Floor
 from pytest_gpucluster.profile.kueue import Kueue
@@ -17,6 +18,7 @@ __all__ = [
     "BUILT_IN",
     "Claim",
     "Connection",
+    "Elastic",
     "Fabric",
     "Floor",
     "Kueue",

@@ -68,6 +68,8 @@ EMBEDDED: Mapping[str, Any] = {
         "pause": 5.0,
         "flush": 20.0,
     },
+    # One machine: what a lost worker costs is mostly the import of torch by all others at once.
+    "elastic": {"join_timeout": 20, "reform": 40.0},
     "queue": "default",
     "gpu_resource": "nvidia.com/gpu",
     "gpus_per_node": 8,

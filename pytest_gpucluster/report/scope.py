@@ -9,7 +9,7 @@ from typing import Any
 from pytest_gpucluster.report.answer import is_asked
 from pytest_gpucluster.requirement import AREAS, is_site
 
-SECTIONS = ("fabric", "kueue", "mfu", "numa")
+SECTIONS = ("elastic", "fabric", "kueue", "mfu", "numa")
 """Areas that a profile declares by a section of that name."""
 
 _NO_YES = ("not declared", "undecided")

@@ -17,11 +17,35 @@ class Acts:
         self._site = site
         self._scenario = scenario
 
-    def remove_pod(self, pod: Mapping[str, Any]) -> None:
-        """Delete this very pod, with its own grace period; a pod that is gone already is a success."""
+    def remove_pod(self, pod: Mapping[str, Any], *, grace: int | None = None) -> None:
+        """Delete this very pod; a pod that is gone already is a success.
+
+        Args:
+            pod: the pod.
+            grace: seconds that its processes have to end by themselves, 0 for none; None for those of the pod.
+        """
         name, uid = _identity(pod)
         self._note("deleted-by-us", kind="Pod", name=name, uid=uid)
-        self._site.api.delete(objects.POD, name, self._site.namespace, uid=uid)
+        self._site.api.delete(objects.POD, name, self._site.namespace, uid=uid, grace=grace)
+
+    def scale(self, job: submit.Handle, members: int) -> bool:
+        """Change how many members an Indexed Job has, `parallelism` and `completions` in one request.
+
+        Returns:
+            Whether the API server took it; a refusal is recorded under the case `scale`.
+
+        Raises:
+            EnvironmentProblem: the API server is in trouble of its own.
+        """
+        self._note("scaled", kind=job.kind, name=job.name, uid=job.uid, members=members)
+        change = {"spec": {"parallelism": members, "completions": members}}
+        return self._asked(
+            "scale",
+            f"{members} members of {job.kind}/{job.name}",
+            lambda: self._site.api.patch(
+                objects.table_row(job.kind), job.name, change, namespace=self._site.namespace
+            ),
+        )
 
     def evict(self, pod: Mapping[str, Any]) -> bool:
         """Evict this very pod by its `eviction` sub-resource (policy/v1), as `kubectl drain` does.

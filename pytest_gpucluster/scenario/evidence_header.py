@@ -67,6 +67,7 @@ def _more(profile: "Profile") -> dict[str, Any]:
         **({"further_schedulers": list(further)} if further else {}),
         **({} if kueue is None else {"kueue": kueue.model_dump()}),
         **({} if secondary is None else {"secondary": secondary.model_dump()}),
+        **({} if profile.elastic is None else {"elastic": profile.elastic.model_dump()}),
     }
 
 

@@ -1,9 +1,11 @@
 """What containers wrote, as lines of evidence: followed while they run, or fetched when asked."""
 
+import dataclasses
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.kube import errors, stream
 from pytest_gpucluster.scenario import live
@@ -21,6 +23,15 @@ SETTLE_SECONDS = 5.0
 MOST = 64 * 1024 * 1024
 """Bytes of one container's log that are taken down: a program may write without end."""
 TOO_LONG = f"it is longer than {MOST // 2**20} MiB: what came after that is left out"
+
+
+@dataclasses.dataclass(frozen=True)
+class Said:
+    """One fact that a payload printed: of which pod, which event, and what it says."""
+
+    uid: str
+    event: str
+    data: Mapping[str, Any]
 
 
 class LogReader:
@@ -42,6 +53,7 @@ class LogReader:
         self._followers: dict[Key, threading.Thread] = {}
         self._streams: dict[Key, stream.Stream] = {}
         self._closed = False
+        self._said: list[Said] = []
         self.denied: errors.EnvironmentProblem | None = None
 
     # -- following ---------------------------------------------------------------------------------------------------
@@ -135,6 +147,11 @@ class LogReader:
         with self._site.log.condition:
             return sum(lines for key, lines in self._taken.items() if key[0] == uid)
 
+    def said(self, *events: str) -> list[Said]:
+        """Return the facts of some events that payloads have printed so far, in order."""
+        with self._site.log.condition:
+            return [one for one in self._said if one.event in events]
+
     # -- fetching ----------------------------------------------------------------------------------------------------
 
     def fetch(self, pods: Iterable[Mapping[str, Any]]) -> None:
@@ -172,6 +189,8 @@ class LogReader:
 
     def _line(self, pod: str, key: Key, line: str) -> None:
         self._taken[key] = self._taken.get(key, 0) + 1
+        facts = payload_lines.find(line)[0] if payload_lines.MARKER in line else ()
+        self._said += [Said(key[0], str(fact.get("event") or ""), fact) for fact in facts]
         self._site.log.add(
             "LOG", self._scenario, {"pod": pod, "uid": key[0], "container": key[1], "line": line}
         )

@@ -14,6 +14,7 @@ from pytest_gpucluster.scenario import (
     held,
     kueue_queues,
     live,
+    podlogs,
     priorities,
     queries,
     slots,
@@ -335,9 +336,13 @@ class Stage(waiting.Waiting):
             budget="delete",
         )
 
-    def remove_pod(self, pod: Mapping[str, Any]) -> None:
-        """Delete a pod that a controller made, with its own grace period; see `acts.Acts.remove_pod`."""
-        self._acts.remove_pod(pod)
+    def remove_pod(self, pod: Mapping[str, Any], *, grace: int | None = None) -> None:
+        """Delete a pod that a controller made, with its own grace period or another; see `acts.Acts.remove_pod`."""
+        self._acts.remove_pod(pod, grace=grace)
+
+    def scale(self, job: Handle, members: int) -> bool:
+        """Change how many members a batch Job has; returns whether the API server took it. See `acts.Acts.scale`."""
+        return self._acts.scale(job, members)
 
     def evict(self, pod: Mapping[str, Any]) -> bool:
         """Evict a pod; returns whether the API server took it. See `acts.Acts.evict`."""
@@ -362,6 +367,10 @@ class Stage(waiting.Waiting):
     def heard(self, pod: Mapping[str, Any]) -> int:
         """Return how many lines of a pod that is followed were taken down so far; waits may ask it."""
         return self._reader.heard(live.uid_of(pod))
+
+    def said(self, *events: str) -> list[podlogs.Said]:
+        """Return the facts of some events that payloads of followed pods have printed so far; waits may ask it."""
+        return self._reader.said(*events)
 
     def logs(self, target: "str | Handle | Mapping[str, Any]") -> None:
         """Fetch the logs of a pod (uid or object) or of all pods of a handle; lines already fetched stay once.

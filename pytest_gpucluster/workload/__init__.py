@@ -11,7 +11,7 @@ manifest = dialect_for("volcano", queue="default").write(spec)
 from pytest_gpucluster.workload.dialect import DIALECTS, Dialect, dialect_for, has_ended, members_of
 from pytest_gpucluster.workload.overlay import apply_overlay, pod_templates
 from pytest_gpucluster.workload.payload import config_map, payload_files
-from pytest_gpucluster.workload.pods import filler, single_pod
+from pytest_gpucluster.workload.pods import filler, lone_pod, single_pod
 from pytest_gpucluster.workload.spec import GangSpec, Role, Sidecar, Volume, WorkloadError
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "dialect_for",
     "filler",
     "has_ended",
+    "lone_pod",
     "members_of",
     "payload_files",
     "pod_templates",

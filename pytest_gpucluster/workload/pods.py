@@ -55,6 +55,22 @@ def pod_spec(spec: GangSpec, role: Role, scheduler: str) -> Manifest:
     return pod
 
 
+def lone_pod(spec: GangSpec, scheduler: str, labels: Mapping[str, str]) -> Manifest:
+    """Return a gang of one role as one bare pod, which no controller makes again.
+
+    Args:
+        spec: the gang.
+        scheduler: schedulerName of the pod.
+        labels: of the pod, for Services.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": spec.name, "labels": dict(labels)},
+        "spec": pod_spec(spec, spec.roles[0], scheduler),
+    }
+
+
 def _only_on(nodes: Sequence[str]) -> Manifest:
     """Return the affinity of a pod that may be placed on some nodes alone; a term names one node."""
     terms = [

@@ -13,6 +13,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     # Whoever waits for an end with another code than 0 waits in vain, or goes on with what is not there.
     "node.keeps-exit-zero": {
         **dict.fromkeys(("PLG-013", "RDZV-003", "RDZV-004", "RDZV-008", "RDZV-009"), "fail"),
+        **dict.fromkeys(("ELA-003", "ELA-004", "ELA-007"), "fail"),
         **dict.fromkeys(("LIFE-004", "LIFE-007", "LIFE-012"), "inconclusive"),
     },
     "node.shares-a-device": {"FAB-014": "fail"},

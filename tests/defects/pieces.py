@@ -172,7 +172,7 @@ class Wanted:
         self._evidence = evidence
         self._needs = needs_of_judges.of(row.judge)
         self._look = needs.look(evidence, evidence.given, self._needs)
-        self._told = (*self._needs.facts, *self._needs.some)
+        self._told = (*self._needs.facts, *self._needs.some, *self._needs.told)
 
     def needs(self, piece: Piece) -> bool:
         """Report whether the row must not pass without a piece."""

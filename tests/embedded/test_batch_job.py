@@ -363,3 +363,37 @@ def test_job_needs_a_restart_policy_of_its_own():
 def test_index_lists_are_read_as_they_are_written(indexes):
     """A written set of indexes reads back as the same set."""
     assert parse_indexes(format_indexes(indexes)) == indexes
+
+
+@pytest.mark.parametrize(("defects", "again"), [((), True), (("lifecycle.job-replaces-nobody",), False)])
+def test_a_lost_pod_is_made_again(defects, again):
+    """lifecycle.job-replaces-nobody: a pod that was deleted is not made again; a larger Job is not served either."""
+
+    async def scene():
+        async with cluster(defects=list(defects)) as runtime:
+            store = runtime.store
+            store.create("Job.batch", job("j", 2, backoffLimit=9))
+            await until(runtime, lambda: len(pods_of(store)) == 2)
+            await until(runtime, lambda: status(store).get("active") == 2)
+            await settle()
+            store.delete("Pod", "default", pods_of(store)[0]["metadata"]["name"])
+            await (until(runtime, lambda: len(pods_of(store)) == 2) if again else settle())
+            assert len(pods_of(store)) == (2 if again else 1)
+
+    run(scene())
+
+
+def test_a_job_that_ignores_its_limit_makes_failed_pods_again():
+    """lifecycle.job-ignores-backoff-limit: more failures than backoffLimit allows end nothing."""
+
+    async def scene():
+        async with cluster(defects=["lifecycle.job-ignores-backoff-limit"]) as runtime:
+            store = runtime.store
+            store.create("Job.batch", job("j", 1, backoffLimit=0))
+            for count in range(1, 4):
+                await until(runtime, lambda: bool(pods_of(store, phase="Pending")))
+                end_pod(store, pods_of(store, phase="Pending")[0]["metadata"]["name"], "Failed")
+                await until(runtime, lambda n=count: status(store).get("failed") == n)
+            assert "Failed" not in conditions(store)
+
+    run(scene())

@@ -247,3 +247,26 @@ def test_pods_that_demand_it_share_no_node():
             )
 
     run(scene())
+
+
+@pytest.mark.parametrize(("defects", "where"), [((), "cpu"), (("default-scheduler.fills-gpu-nodes",), "gpu")])
+def test_a_pod_without_gpus_is_placed_where_its_affinity_says(defects, where):
+    """default-scheduler.fills-gpu-nodes: it goes to a node with GPUs all the same; one that asks for them as ever."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["cpu"]}]}
+    wanted = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    }
+
+    async def scene():
+        async with cluster(defects=list(defects)) as runtime:
+            store = runtime.store
+            store.create("Node", node("gpu"))
+            plain = node("cpu")
+            del plain["status"]["capacity"]["nvidia.com/gpu"]
+            store.create("Node", plain)
+            store.create("Pod", pod("store", affinity=wanted))
+            store.create("Pod", pod("worker", 1))
+            await until(runtime, lambda: len(bound(store)) == 2)
+            assert bound(store) == {"store": where, "worker": "gpu"}
+
+    run(scene())

@@ -2,6 +2,9 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from pytest_gpucluster.node import attachments
 from tests.node.harness import PODS, SERVICES, Nodes
@@ -271,3 +274,44 @@ def test_slow_start(start: Callable[..., Nodes]) -> None:
         nodes.wait_end(f"gang-{index}")
     times = sorted(float(nodes.logs(f"gang-{index}")[1]) for index in range(3))
     assert times[1] - times[0] < 2.5 < times[2] - times[1]
+
+
+@pytest.mark.parametrize(("defects", "goes_on"), [((), False), (["node.keeps-killed"], True)])
+def test_a_pod_that_is_deleted_without_grace(
+    start: Callable[..., Nodes], tmp_path: Path, defects: list[str], goes_on: bool
+) -> None:
+    """Its programs are ended; under node.keeps-killed they go on until they end by themselves, and then it is over."""
+    nodes = start(defects=list(defects))
+    more = {
+        "container": {"volumeMounts": [{"name": "h", "mountPath": "/out"}]},
+        "volumes": [{"name": "h", "hostPath": {"path": str(tmp_path)}}],
+    }
+    nodes.run(
+        "ghost", "echo > /out/began; until [ -e /out/go ]; do sleep 0.05; done; echo > /out/ended", **more
+    )
+    nodes.api.wait((tmp_path / "began").exists, 20, "it runs")
+    nodes.api.delete(f"{PODS}/ghost", grace=0)
+    # A whole pod lives after the deletion, and another one after the word: time enough for either.
+    nodes.output("next", "sleep 0.5; echo done")
+    (tmp_path / "go").touch()
+    if goes_on:
+        nodes.api.wait((tmp_path / "ended").exists, 20, "the ghost has ended")
+    else:
+        nodes.output("after", "sleep 0.5; echo done")
+        assert not (tmp_path / "ended").exists()
+
+
+@pytest.mark.parametrize(("defects", "shared"), [((), True), (["node.host-paths-apart"], False)])
+def test_pods_share_a_path_of_the_host(
+    start: Callable[..., Nodes], tmp_path: Path, defects: list[str], shared: bool
+) -> None:
+    """What one writes the other finds; under node.host-paths-apart each has a folder of its own."""
+    nodes = start(defects=list(defects))
+    more = {
+        "container": {"volumeMounts": [{"name": "h", "mountPath": "/out"}]},
+        "volumes": [{"name": "h", "hostPath": {"path": str(tmp_path)}}],
+    }
+    assert nodes.output("writer", "echo here > /out/a; cat /out/a", **more) == "here\n"
+    assert nodes.output("reader", "cat /out/a 2>/dev/null || echo nothing", **more) == (
+        "here\n" if shared else "nothing\n"
+    )

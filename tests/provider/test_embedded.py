@@ -211,17 +211,17 @@ def test_nodes_that_are_not_ready_are_named(loaded, tmp_path):
 
 
 def test_three_nodes_of_eight_gpus_are_ready(tmp_path):
-    """With a sandbox there are three Ready nodes with eight GPUs each, and pods run."""
+    """With a sandbox there are three Ready nodes with eight GPUs each and one without, and pods run."""
     problem = sandbox.probe()
     if problem is not None:
         pytest.skip(problem)
     with provider.start(profile.load("embedded"), tmp_path) as cluster:
         assert cluster.pods_run
         nodes = _get(f"{cluster.facts['url']}/api/v1/nodes", _token(cluster))["items"]
-        assert {n["metadata"]["name"]: n["status"]["allocatable"]["nvidia.com/gpu"] for n in nodes} == {
-            "gpu-0": "8", "gpu-1": "8", "gpu-2": "8",
-        }  # fmt: skip
-        assert [node["name"] for node in cluster.facts["nodes"]] == ["gpu-0", "gpu-1", "gpu-2"]
+        offered = {n["metadata"]["name"]: n["status"]["allocatable"].get("nvidia.com/gpu") for n in nodes}
+        assert offered == {"cpu-0": None, "gpu-0": "8", "gpu-1": "8", "gpu-2": "8"}
+        facts = {node["name"]: node["gpus"] for node in cluster.facts["nodes"]}
+        assert facts == {"cpu-0": 0, "gpu-0": 8, "gpu-1": 8, "gpu-2": 8}
 
 
 def test_defects_reach_the_half_that_plants_them(loaded, tmp_path):

@@ -51,6 +51,10 @@ _BACKOFF = ("BackoffLimitExceeded", "Job has reached the specified backoff limit
 _DEADLINE = ("DeadlineExceeded", "Job was active longer than specified deadline")
 
 
+REPLACES_NOBODY = "lifecycle.job-replaces-nobody"
+IGNORES_LIMIT = "lifecycle.job-ignores-backoff-limit"
+
+
 class JobController:
     """Brings Jobs towards what they ask for, one step per Job in turn.
 
@@ -66,6 +70,7 @@ class JobController:
         self._has = runtime.has
         self._backoff = float(runtime.config.get("job_backoff_seconds") or BACKOFF_SECONDS)
         self._batch: dict[str, int] = {}
+        self._complete: set[str] = set()
         self._failed_at: dict[str, tuple[int, float]] = {}
         self._work = Worklist(self._store, ["Job.batch", "Pod"], self._note, self._sync)
 
@@ -195,7 +200,7 @@ class JobController:
             restarts = restarts_of(counts.active)
             if restarts and restarts >= limit:
                 return _BACKOFF
-        if int(status.get("failed") or 0) > limit:
+        if int(status.get("failed") or 0) > limit and not self._has(IGNORES_LIMIT):
             return _BACKOFF
         deadline = spec.get("activeDeadlineSeconds")
         if deadline is not None:
@@ -221,7 +226,10 @@ class JobController:
             by_index = sorted(counts.active, key=lambda p: (p["spec"].get("nodeName") is not None, _order(p)))
             self._remove(job, counts, by_index[: have - wanted])
             return False
-        if have == wanted or self._delayed(job):
+        if have == wanted:
+            self._complete.add(uid_of(job))
+        replaces = not (self._has(REPLACES_NOBODY) and uid_of(job) in self._complete)
+        if have == wanted or self._delayed(job) or not replaces:
             self._batch.pop(uid_of(job), None)
             return False
         size = min(self._batch.get(uid_of(job), 1), wanted - have)
@@ -231,7 +239,7 @@ class JobController:
     def _delayed(self, job: Obj) -> bool:
         """Report whether the replacement of a failed pod has to wait; sets the timer for it."""
         failed, at = self._failed_at.get(uid_of(job), (0, 0.0))
-        if not failed:
+        if not failed or self._has(IGNORES_LIMIT):
             return False
         wait = min(self._backoff * 2 ** (failed - 1), LONGEST_BACKOFF)
         left = at + wait - asyncio.get_running_loop().time()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pytest_gpucluster.evidence.log.payload_lines import Word
 
 _OF_A_RANK = ("rank", "world", "local_rank", "host")
+_OF_ELASTIC = ("rank", "world", "index", "id", "restarts", "most")
 _MEASURED = (
     "part", "parts", "backend", "node", "results",
     *(f"results.[].{key}" for key in ("size", "algbw", "busbw", "factor", "iters", "mean", "min", "wrong")),
@@ -20,6 +21,14 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     "connected": ("ok", "to", "tries"),
     "devices": ("cpus", "mems", "nodes", "devices", "devices.[].id", "devices.[].numa"),
     "done": (),
+    "elastic-broken": ("step", "error", "name", *_OF_ELASTIC),
+    "elastic-client": ("backend", "ok", "torch", "python", "modules", "missing"),
+    "elastic-crash": ("step", "name", *_OF_ELASTIC),
+    "elastic-endpoint": ("backend", "endpoint", "ok", "kind", "error", "tries", "seconds", "version"),
+    "elastic-formed": ("name", "resumed", "members", "found", "torch", *_OF_ELASTIC),
+    "elastic-rank": ("master", *_OF_ELASTIC),
+    "elastic-step": ("name", "step", "loss", "unbroken", "saved", "first", *_OF_ELASTIC),
+    "elastic-store": ("backend", "port"),
     "env": ("env",),
     "exchanged": ("addresses", "endpoint", "got", "id", "nonce", "store", *_OF_A_RANK),
     "file": ("path", "text", "cut"),

@@ -132,6 +132,7 @@ NOTES: Mapping[str, Form] = {
     "window-end": Form("a watched window ends", _WINDOW, {"early": "that it ended before its time"}),
     "deleted-by-us": Form("we deleted an object", _OBJECT, _ROLE),
     "evicted-by-us": Form("we asked for the eviction of a pod", _OBJECT),
+    "scaled": Form("we change how many members a Job has", {**_OBJECT, "members": "members from now on"}),
     "rebooted-by-us": Form("we restarted a node", {"node": "name of the node"}),
     "commanded": Form("we gave a Job or a queue a command", {"action": "the command", **_OBJECT}),
     "tries": Form("from here on gangs are written for a scheduler", {"scheduler": "name of the scheduler"}),
@@ -233,6 +234,10 @@ ROLES: Mapping[str, str] = {
     "time-to-live": "a Job that is removed after its time",
     "evicted": "a Job of which a pod is evicted",
     "deleted": "a Job of which a pod is deleted",
+    "training": "an elastic job that loses and gains workers",
+    "store": "the pod in which the membership of elastic jobs is kept",
+    "storm": "an elastic job of which one rank fails each time",
+    "inert": "an elastic job whose store is inside its first worker",
     "suspended": "a Job that is suspended and resumed",
 }
 """Role -> who plays it; a role that further schedulers play has their name before it, as in `native:subject`."""
@@ -240,7 +245,7 @@ ROLES: Mapping[str, str] = {
 OF_PROFILE = (
     "scheduler", "further_schedulers", "queue", "gpu_resource", "gpus_per_node", "scheduler_period", "window",
     "bind_spread", "start_spread", "recovery", "interface", "budgets", "versions", "security", "pool_label", "kueue",
-    "secondary", "fabric", "mfu", "numa", "storage",
+    "secondary", "fabric", "mfu", "numa", "storage", "elastic",
 )  # fmt: skip
 """Keys of the profile that judges are told, under the names that they have there."""
 
@@ -287,5 +292,9 @@ GIVEN: Mapping[str, str] = {
     "attested": "what is known to have run although the evidence does not show it, such as `control`",
     "manages_all": "whether Kueue manages Jobs without queue label",
     "complete": "seconds in which a Job must complete",
+    "pace": "least seconds of a step of training",
+    "every": "steps of training between two checkpoints",
+    "shared": "whether the workers share a volume for checkpoints",
+    "other_nodes": "how many nodes offer no GPU",
 }
 """What judges are told beside the keys of the profile -> what it is."""

@@ -1,0 +1,1 @@
+"""What training did, as its ranks told it."""

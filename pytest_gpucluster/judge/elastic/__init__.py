@@ -1,0 +1,1 @@
+"""Judges of worlds that shrink and grow."""

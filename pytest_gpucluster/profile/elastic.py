@@ -1,0 +1,86 @@
+"""What is declared of elastic training: where worlds meet, how small and large they may be, how fast they re-form."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from pytest_gpucluster.profile import shapes
+from pytest_gpucluster.profile.base import Frozen, Seconds
+
+Count = Annotated[int, Field(strict=True, ge=1)]
+Backend = Literal["c10d-store-pod", "etcd-v2", "c10d"]
+
+
+class Checkpoints(Frozen):
+    """The volume that all workers share, for their checkpoint."""
+
+    claim: Annotated[str, shapes.OBJECT] | None = Field(
+        default=None,
+        description="PersistentVolumeClaim in the namespace of the run, which must be `namespace`",
+    )
+    path: Annotated[str, shapes.PATH] | None = Field(
+        default=None, description="Folder of the nodes that all of them share"
+    )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.claim is None) == (self.path is None):
+            raise PydanticCustomError("volume_of_checkpoints", "must have either `claim` or `path`")
+        return self
+
+
+class Elastic(Frozen):
+    """Declares that training may lose and gain workers, and how; an empty mapping takes what stands here.
+
+    The time-outs are those of torchrun's rendezvous (`--rdzv-conf`), here shorter than its own, with which a lost
+    worker costs 45 s.
+    """
+
+    backend: Backend = Field(
+        default="c10d-store-pod",
+        description="Where membership is kept: c10d-store-pod (a TCPStore in a pod of its own, `is_host=false` in "
+        "every worker), etcd-v2 (etcd up to 3.5 with --enable-v2), or c10d (a TCPStore inside the first worker)",
+    )
+    endpoint: Annotated[str, shapes.ENDPOINT] | None = Field(
+        default=None,
+        description="HOST:PORT of a store or etcd that you run, as pods reach it; none: each run makes its own",
+    )
+    min: Count = Field(default=2, description="Fewest workers with which training goes on")
+    max: Count = Field(default=3, description="Number of workers of a whole world")
+    gpus: Annotated[int, Field(strict=True, ge=0)] = Field(
+        default=0, description="GPUs of each worker; 0: training is on CPUs, over gloo"
+    )
+    max_restarts: Count = Field(
+        default=10,
+        description="Restarts that each agent of torchrun has; one lost worker can cost a survivor two of them",
+    )
+    reform: Seconds | None = Field(
+        default=None,
+        description="Longest time from a change of the workers to the first step of the new world, in seconds; none: "
+        "measured, not judged",
+    )
+    join_timeout: Count = Field(
+        default=60, description="Seconds that an agent waits until the smallest world is complete"
+    )
+    last_call_timeout: Count = Field(
+        default=3, description="Seconds that a world of at least `min` waits for further workers"
+    )
+    keep_alive_interval: Count = Field(default=1, description="Seconds between two signs of life of an agent")
+    keep_alive_max_attempt: Count = Field(
+        default=3, description="Signs of life that may be missed before an agent counts as lost"
+    )
+    checkpoints: Checkpoints | None = Field(
+        default=None,
+        description="Volume that all workers share; none: the embedded cluster has one, elsewhere nothing is saved "
+        "and ELA-008 is undecided",
+    )
+
+    @model_validator(mode="after")
+    def _a_world_can_shrink(self) -> Self:
+        if self.min >= self.max:
+            raise PydanticCustomError(
+                "world_cannot_shrink", "must be less than `max` = {max}: else nothing can shrink",
+                {"max": self.max},
+            )  # fmt: skip
+        return self

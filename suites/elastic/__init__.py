@@ -1,0 +1,1 @@
+"""Rows of worlds that shrink and grow."""

@@ -1,0 +1,1 @@
+"""Tests of the judges of elastic jobs."""
