@@ -111,6 +111,8 @@ def nodes_of(requirement: Requirement, profile: "Profile") -> int:
     found = [int(getattr(needs, "nodes", 0) or 0), int(getattr(needs, "slot_nodes", 0) or 0)]
     if requirement.area == "fabric" and profile.fabric is not None:
         found.append(profile.fabric.nodes or 0)
+    if requirement.area == "checkpoint" and profile.storage is not None:
+        found.append(profile.storage.nodes)
     if requirement.area == "mfu" and profile.mfu is not None:
         found.append(profile.mfu.nodes or 0)
     return max(found)

@@ -202,6 +202,10 @@ def run(stage: Stage) -> None:
         raise NotApplicable(
             "the profile does not declare `storage`: what checkpoints are kept on is not judged"
         )
+    there = len(gpu_nodes(stage, 0))
+    if there < storage.nodes:
+        few = f"the profile lets {storage.nodes} nodes save together (storage.nodes), {there} can be used"
+        raise NotApplicable(few)
     who = plan(stage, storage)
     stage.given["storage"] = storage.model_dump(mode="json")
     told(stage, world=who.world, load_world=who.loaders, nodes=who.nodes, nproc=who.ranks)
@@ -226,7 +230,7 @@ def run(stage: Stage) -> None:
 
 
 NEEDS = Needs(
-    named=True, nodes=2, gpus=8, seconds=60, gpu_seconds=16 * 120, torch=True,
+    named=True, nodes=1, gpus=8, seconds=60, gpu_seconds=16 * 120, torch=True,
     permissions=(*PAYLOAD, *LOGS, "create,delete persistentvolumeclaims", "create,delete pods"),
 )  # fmt: skip
 

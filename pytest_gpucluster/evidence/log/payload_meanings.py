@@ -118,7 +118,7 @@ FIELDS: Mapping[str, str] = {
     "rounds": "rounds with a kill",
     "same": "whether what was read is what was written",
     "seed": "from which the moments are drawn",
-    "step": "step of the checkpoint",
+    "step": "number of the step, or how many were taken; of a checkpoint, the step that it is of",
     "took": "seconds until all was written",
     "usual": "seconds of a step, or of a save, that nothing disturbs",
     "usual_most": "seconds of the slowest of these steps",
