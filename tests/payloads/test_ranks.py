@@ -123,3 +123,29 @@ def test_what_is_no_number_is_told_as_text() -> None:
     from payloads import ranks
 
     assert [ranks.plain(value) for value in (1.5, float("nan"), float("inf"))] == [1.5, "nan", "inf"]
+
+
+@pytest.mark.parametrize(("gpus", "method"), [(True, "spawn"), (False, "fork")])
+@pytest.mark.parametrize("program", ["ranks", "secondary_interface"])
+def test_ranks_of_gpus_are_not_forked_from_a_launcher_that_opened_the_driver(
+    program: str, gpus: bool, method: str
+) -> None:
+    """Seen on two H200: "Cannot re-initialize CUDA in forked subprocess", and both Jobs of RDZV-005 failed."""
+    code = f"""
+import sys, types
+sys.path.insert(0, {str(FOLDER)!r})
+torch = types.ModuleType("torch")
+torch.cuda = types.SimpleNamespace(is_available=lambda: {gpus})
+api = types.ModuleType("torch.distributed.launcher.api")
+api.LaunchConfig = lambda **how: print(how["start_method"]) or how
+api.elastic_launch = lambda config, work: lambda *arguments: None
+for name in ("torch", "torch.distributed", "torch.distributed.launcher"):
+    sys.modules[name] = torch if name == "torch" else types.ModuleType(name)
+sys.modules[api.__name__] = api
+import {program}
+options = types.SimpleNamespace(nodes=2, id="x", within=1, endpoint="a:1", train=False)
+options.__dict__.update(index=0, members=2, port=1, interface="eth0", first="a", run="x")
+{program}.launch(*((options,) if "{program}" == "ranks" else (options, "192.0.2.1", "192.0.2.1")))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, [method]), done.stderr

@@ -62,6 +62,16 @@ class Daemon:
         """Report whether somebody wants it to stay away once it ends: `NAME.hold` beside the pid file."""
         return self.pid_file.with_suffix(".hold").exists()
 
+    def end_if_asked(self) -> None:
+        """End it if somebody wants it to start again: `NAME.restart` beside the pid file, which goes.
+
+        The pid file names a process of the cluster's namespace; from outside it is another one, or none.
+        """
+        asked = self.pid_file.with_suffix(".restart")
+        if asked.exists() and self.process is not None:
+            asked.unlink()
+            self.process.kill()
+
     def has_ended(self) -> bool:
         """Report whether it has ended."""
         return self.process is not None and self.process.poll() is not None
@@ -102,6 +112,7 @@ def keep_running(daemons: Sequence[Daemon]) -> None:
     """Start again what has ended, for ever."""
     while True:
         for each in daemons:
+            each.end_if_asked()
             if each.has_ended() and not each.ended:
                 each.ended = time.monotonic()
             if each.ended and time.monotonic() - each.ended > AGAIN and not each.held:

@@ -39,6 +39,8 @@ class PodStory:
         bound: when spec.nodeName was first seen.
         running: when phase Running was first seen; a short process may skip it.
         finished: when phase Succeeded or Failed was first seen without a deletion having been asked before.
+        ended: when all its containers were first seen to have ended, never to start again, without a deletion having
+            been asked before. A kubelet writes the phase a second or more after that.
         deleting: when a deletionTimestamp was first seen.
         deleted: when the object went away.
         phase: the last phase.
@@ -54,6 +56,7 @@ class PodStory:
     node: str
     running: float | None
     finished: float | None
+    ended: float | None
     deleting: float | None
     deleted: float | None
     phase: str
@@ -194,6 +197,8 @@ def _tell(lines: tuple[Line, ...], start: float) -> PodStory:
             _wait(line, waiting)
         if "deleting" not in times:
             stuck = _stuck(line.object)
+        if "deleting" not in times and "deleted" not in times and (phase in FINISHED or _is_over(line.object)):
+            once("ended", line)
         if phase == "Running":
             once("running", line)
         elif phase in FINISHED and "deleting" not in times and "deleted" not in times:
@@ -208,6 +213,7 @@ def _tell(lines: tuple[Line, ...], start: float) -> PodStory:
         node=node,
         running=times.get("running"),
         finished=times.get("finished"),
+        ended=times.get("ended"),
         deleting=times.get("deleting"),
         deleted=times.get("deleted"),
         phase=phase,
@@ -216,6 +222,19 @@ def _tell(lines: tuple[Line, ...], start: float) -> PodStory:
         keys=keys,
         stuck=stuck,
     )
+
+
+def _is_over(pod: fields.Object) -> bool:
+    """Report whether all containers that its author asked for have ended, in a pod that starts none again."""
+    if fields.text(pod, "spec", "restartPolicy") != "Never":
+        return False
+    asked = containers.own_names(pod)
+    ended = {
+        str(status.get("name"))
+        for status in fields.items(pod, "status", "containerStatuses")
+        if fields.number(containers.end_of(status), "exitCode") is not None
+    }
+    return bool(asked) and asked <= ended
 
 
 def _wait(line: Line, waiting: list[Waiting]) -> None:

@@ -105,7 +105,7 @@ def _decided(
 
 def _unended(told: Told) -> list[Rank]:
     """Return the ranks whose pod was not seen to end by itself."""
-    return [rank for rank in told.ranks if rank.pod is None or rank.pod.finished is None]
+    return [rank for rank in told.ranks if rank.pod is None or rank.pod.ended is None]
 
 
 def _waited(rank: Rank) -> float | None:

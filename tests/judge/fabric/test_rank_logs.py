@@ -288,6 +288,17 @@ def test_real_logs_of_two_pods_over_sockets(good):
     assert judge("FAB-003", sockets).verdict is Verdict.NOT_APPLICABLE
 
 
+def test_real_logs_of_two_kubelets_over_sockets(good):
+    """Two H200 of two nodes of a real cluster: every rank is on TCP, and fine where sockets are declared."""
+    folder = NCCL / "h200x2-nccl2.28.9-two-kubelets"
+    evidence = real(good, [folder / "pod-0.log", folder / "pod-1.log"], 1)
+    found = verdicts(evidence)
+    assert found["FAB-001"] == found["FAB-002"] == found["FAB-003"] == "fail"
+    assert found["FAB-004"] == "pass"
+    sockets = declared(evidence, transport="NET/Socket", gdr=None)
+    assert judge("FAB-001", sockets).verdict is Verdict.PASS
+
+
 def test_real_logs_of_one_node(good):
     """Four H200 in one pod: P2P inside; nothing goes between nodes."""
     evidence = real(good, [NCCL / "h200x4-nccl2.28.9" / "p2p.log"], 4)

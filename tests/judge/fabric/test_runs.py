@@ -199,8 +199,9 @@ def test_a_rank_that_says_it_stood_still_and_never_ends_is_a_fail(recorded):
     evidence = recorded("stalled-collective")
     running = []
     for line in evidence.lines:
-        phase = line.object.get("status", {}).get("phase") if line.kind == "Pod" else ""
-        if phase not in ("Succeeded", "Failed"):
+        status = line.object.get("status", {}) if line.kind == "Pod" else {}
+        ended = any("terminated" in each["state"] for each in status.get("containerStatuses", []))
+        if status.get("phase") not in ("Succeeded", "Failed") and not ended:
             running.append(line)
     endless = base.with_lines(evidence, running)
     finding = stall(endless)
@@ -208,6 +209,23 @@ def test_a_rank_that_says_it_stood_still_and_never_ends_is_a_fail(recorded):
     assert "never ended" in finding.observed
     blind = Evidence(endless.lines, header=endless.header, spans=())
     assert stall(blind).verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_rank_whose_container_has_ended_is_not_taken_for_one_that_runs_on(recorded):
+    """Seen on real kubelets: the phase follows a second later, and the Job deletes a pod whose fellow has failed."""
+    evidence = recorded("stalled-collective")
+    lines = []
+    for line in evidence.lines:
+        status = line.object.get("status", {}) if line.kind == "Pod" else {}
+        if status.get("phase") == "Failed":
+            gone = {**line.object["metadata"], "deletionTimestamp": "2026-11-30T20:20:07Z"}
+            for change in ({}, {"metadata": gone}):
+                told = {**line.object, "status": {**status, "phase": "Running"}, **change}
+                lines.append(dataclasses.replace(line, type="MODIFIED", object=told))
+        else:
+            lines.append(line)
+    assert len(lines) > len(evidence.lines)
+    assert stall(base.with_lines(evidence, lines)).verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize("change", [{"waited": 3.0}, {"waited": float("nan")}, {"waited": -60.0}, {"bound": 1e9},

@@ -9,6 +9,7 @@ from pytest_gpucluster.measure import nccl
 FOLDER = Path(__file__).parents[3] / "fixtures" / "recorded" / "nccl"
 ONE_NODE = FOLDER / "h200x4-nccl2.28.9" / "p2p.log"
 SOCKETS = FOLDER / "h200x4-nccl2.28.9" / "socket.log"
+TWO_KUBELETS = tuple(FOLDER / "h200x2-nccl2.28.9-two-kubelets" / f"pod-{n}.log" for n in range(2))
 TWO_PODS = tuple(FOLDER / "h100x4-nccl2.28.9-two-pods" / f"pod-{n}.log" for n in range(2))
 
 

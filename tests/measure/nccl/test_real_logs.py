@@ -40,6 +40,16 @@ def test_two_pods_fall_back_to_sockets() -> None:
     assert found.settings["NCCL_SOCKET_IFNAME"] == {"eth0": ("pod-0", "pod-1")}
 
 
+def test_two_pods_of_two_kubelets_went_over_sockets() -> None:
+    """A real cluster: one GPU and one rank in each pod, nothing between ranks of one node."""
+    found = logs.of_files(logs.TWO_KUBELETS, ranks=2, nodes=2)
+    assert (found.kind, found.nranks, found.nnodes, found.worlds) == ("tcp", 2, 2, 1)
+    assert found.values()["socket_ranks"] == [0, 1]
+    assert found.ranks == {0: "collectives-0", 1: "collectives-1"}
+    assert found.intra == ()
+    assert verdict.decide(found).verdict == "fail"
+
+
 def test_two_pods_in_either_order_and_interleaved() -> None:
     """Order of files and of lines does not matter."""
     first, second = (path.read_text().splitlines(keepends=True) for path in logs.TWO_PODS)
