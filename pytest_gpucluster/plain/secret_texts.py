@@ -184,7 +184,8 @@ def _without_assigned(text: str) -> str:
     at = 0
     while (match := _ASSIGNED.search(text, at)) is not None:
         value = match["value"]
-        if not looks_secret(match["name"]) or REDACTED in value or _is_said(match):
+        nothing = not value.strip("\\")  # what is left of an escape: its rest was taken out before
+        if not looks_secret(match["name"]) or nothing or REDACTED in value or _is_said(match):
             end = (
                 match.end("sep") if value.endswith((":", "=")) or match["sep"].endswith(" ") else match.end()
             )
@@ -194,7 +195,8 @@ def _without_assigned(text: str) -> str:
             continue
         quote = _QUOTE.match(value)
         mark = quote[0] if quote else ""
-        parts.append(f"{text[at : match.start()]}{match['name']}{match['sep']}{mark}{REDACTED}{mark}")
+        closing = mark if mark.strip("\\") else ""
+        parts.append(f"{text[at : match.start()]}{match['name']}{match['sep']}{mark}{REDACTED}{closing}")
         at = match.end()
     parts.append(text[at:])
     return "".join(parts)

@@ -55,8 +55,8 @@ def test_a_row_that_nobody_tried_closes_it():
 
 def test_a_named_row_without_a_test_closes_it_and_one_of_an_area_is_told():
     """What nobody can show is never shown."""
-    named = decide([run("r", attempt("HLT-004"))], wants("HLT-004", "ELA-001"))
-    assert [(each.what, each.why) for each in named.closers] == [("ELA-001", "it has no test")]
+    named = decide([run("r", attempt("HLT-004"))], wants("HLT-004", "HLT-001"))
+    assert [(each.what, each.why) for each in named.closers] == [("HLT-001", "it has no test")]
     stages = (policy.Stage("a", areas=("health",)),)
     of_area = decide([run("r", attempt("HLT-004"))], wants(stages=stages))
     assert of_area.open

@@ -217,7 +217,9 @@ def expected(name: str) -> dict[str, str]:
     spread = {"GANG-007": NOT_DECLARED} if name not in NEVER_BOUND else {}
     ported = {"PLG-002": PASS} if name in WITH_MASTER else {}
     hosts = {"PLG-006": PASS} if name in WITH_HOSTS else {}
-    return {**labelled, **spread, **ported, **hosts, **SHORT.get(name, {}), **DECIDED[name]}
+    # No recorded node is cordoned or carries a mark of a health system.
+    well = {"HLT-005": PASS} if recordings.stream(name).of_kind("Node") else {}
+    return {**labelled, **spread, **ported, **hosts, **well, **SHORT.get(name, {}), **DECIDED[name]}
 
 
 def test_the_table_names_every_stream():

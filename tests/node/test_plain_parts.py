@@ -278,7 +278,7 @@ def test_defects_have_names_of_an_area() -> None:
     """Each defect is named area.dashed-words and described."""
     for name, text in defects.DEFECTS.items():
         area, _, words = name.partition(".")
-        assert area in ("network", "node")
+        assert area in ("network", "node", "storage", "torch")
         assert words == words.lower()
         assert text
     assert list(defects.check([])) == []

@@ -212,7 +212,7 @@ NAMED = [
     _of("passcode of digits", "token: 493817", "493817"),
     _of("password of digits", "password: 4938", "4938"),
     _of("password of a state in small letters", "DB_PASSWORD=pending", "pending"),
-    _of("key of digits", "api_key=77", "77"),
+    _of("key of digits", "api_key=917553046628", "917553046628"),
     _of("leaf of a profile", f"--gpucluster-set=fabric.env.HF_HOME={WORD}", WORD),
 ]
 

@@ -14,7 +14,7 @@ MOVED = {
     "payloads": "pytest_gpucluster/payloads",
     **{
         f"fixtures/{name}": f"pytest_gpucluster/data/{name}"
-        for name in ("floors", "images", "manifests", "policies", "profiles")
+        for name in ("floors", "health", "images", "manifests", "policies", "profiles", "security")
     },
 }
 """Folder of the checkout -> folder of the installed package."""

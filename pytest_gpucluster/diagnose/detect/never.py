@@ -34,12 +34,19 @@ def larger_than_the_cluster(s: Situation, short: Sequence[str], said: Refused) -
         " (its anti-affinity lets a node take only one)" if any(map(reckoning.alone, found.members)) else ""
     )
     told = (
-        f"with nothing else running, {wording.count(len(found.usable), 'usable node')} would take "
+        f"with nothing else running, {wording.count(_offering(s, found), 'usable node')} would take "
         f"{found.empty} of its {len(found.members)} members{apart}"
         + (f"; the largest asks for {each}" if each else "")
     )
     alike = len({str(sorted(fields.demands(one).items())) for one in found.members}) == 1
     return _never(s, told, said, where, sure=alike)
+
+
+def _offering(s: Situation, found: Reckoning) -> int:
+    """Return how many usable nodes have some of each device that the job asks for; all, if these are none."""
+    devices = [resource for resource in s.wanted if "/" in resource]
+    having = [node for node in found.usable if all((reckoning.has(node, device) or 0) > 0 for device in devices)]
+    return len(having) or len(found.usable)
 
 
 def _sum(s: Situation, resource: str) -> str | None:

@@ -38,7 +38,7 @@ SAME_NODE = Cause(
 @subjects.judge
 def reaches_durable(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge CKPT-006."""
-    if not fields.sub(given, "storage", "local"):
+    if given.get("storage") and not fields.sub(given, "storage", "local"):
         return wording.Findings(REQUIRED).not_applicable("no volume of a node is declared (storage.local)")
     told, gang = shared.told(evidence, given, "saved", "save")
     say = wording.Findings(REQUIRED, gang)

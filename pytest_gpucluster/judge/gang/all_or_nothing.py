@@ -75,8 +75,11 @@ def _free(evidence: Evidence, note: Line) -> float | None:
         return None
     resource = str(note.data.get("resource") or "")
     rooms = capacity.rooms(evidence, resource, note.t) if resource.startswith(names.SLOT_PREFIX) else ()
-    there = [room.free for room in rooms if room.allocatable]
-    return None if there and sum(there) != free else free
+    if not any(room.allocatable for room in rooms):
+        return free
+    there, size = sum(room.free for room in rooms), sum(room.allocatable for room in rooms)
+    # Nodes may have more than the quota of a queue, which is what is scarce then.
+    return None if total > size or there < free or (total == size and there != free) else free
 
 
 def _room_for_one(evidence: Evidence, attempt: Attempt, held: gates.Held) -> tuple[str, ...]:

@@ -43,6 +43,8 @@ def named_and_ending(evidence: Evidence, given: subjects.Given) -> Finding:
         repeat=tuple(f"kubectl get node {kept.machine.name} -o yaml" for kept in found[:2]),
         facts={"quarantines": {kept.machine.name: _told(kept) for kept in found[:100]}},
     )
+    if not machines:
+        return of.inconclusive("no node was seen")
     stuck = [kept for kept in found if kept.stuck]
     bare = [kept for kept in found if _is_bare(kept)]
     lifting = [kept for kept in bare if _had_fault(evidence, kept)]

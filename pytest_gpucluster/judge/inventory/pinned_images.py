@@ -91,6 +91,8 @@ def pinned_by_digest(evidence: Evidence, given: subjects.Given) -> Finding:
         ),
         facts={"images": {one.image: one.ran for one in every[:100]}},
     )
+    if not fields.sub(given, "images"):
+        return of.inconclusive("which images training uses is not known")
     if loose:
         return of.fail(
             f"{len(loose)} of {wording.count(len(every), 'container')}: "
