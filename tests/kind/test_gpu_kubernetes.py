@@ -16,9 +16,9 @@ from tests.kind import lab
 pytestmark = pytest.mark.kind
 
 PACK = lab.ROOT / "dev" / "gpu-kubernetes" / "pack"
-ROWS = ("GANG-001", "INV-002", "RDZV-001")
-"""Real kubelets, the device plugin, pods on two nodes that find each other by name."""
-MARKS = "gang or inventory or rendezvous"
+ROWS = ("GANG-001", "INV-002")
+"""The device plugin, and pods on two nodes that find each other by name."""
+MARKS = "gang or inventory"
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 SETTINGS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "fs/inotify/max_user_instances")
 BRING_UP = 60.0

@@ -197,7 +197,11 @@ def _tell(lines: tuple[Line, ...], start: float) -> PodStory:
             _wait(line, waiting)
         if "deleting" not in times:
             stuck = _stuck(line.object)
-        if "deleting" not in times and "deleted" not in times and (phase in FINISHED or _is_over(line.object)):
+        if (
+            "deleting" not in times
+            and "deleted" not in times
+            and (phase in FINISHED or _is_over(line.object))
+        ):
             once("ended", line)
         if phase == "Running":
             once("running", line)
