@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 Object = dict[str, Any]
 ENDING_SECONDS = 10.0
 """How long switching of defects waits for pods that are ending."""
+NOTICING_SECONDS = 5.0
+"""How long it may take until the end of a pod's object is noticed."""
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 
 
@@ -178,9 +180,10 @@ class Agent:
         """
         planted, wanted = self._config.defects, defects.check(names)
         planted.check(wanted)
-        if self._running and all(worker.leaving for worker in self._workers.values()):
-            # Their objects may be gone already: their processes are ended first.
-            await asyncio.wait(self._running, timeout=ENDING_SECONDS)
+        if self._running:
+            # Their objects may be gone already, and nobody may have noticed yet: their processes are ended first.
+            leaving = all(worker.leaving for worker in self._workers.values())
+            await asyncio.wait(self._running, timeout=ENDING_SECONDS if leaving else NOTICING_SECONDS)
         if self._workers or self._runtime is None:
             raise ValueError(f"defects are switched on nodes without pods, these have {len(self._workers)}")
         planted.switch(wanted)

@@ -74,7 +74,9 @@ def _pieces(text: str) -> Iterator[str]:
             yield gap
             continue
         yield _word(word, flag)
-        flag = word if _FLAG.fullmatch(word) else ""
+        # A number is plain, but not behind `password:`.
+        named = word.endswith(":") and secret_names.looks_secret(word[:-1])
+        flag = word.rstrip(":") if named or _FLAG.fullmatch(word) else ""
 
 
 def _word(word: str, flag: str) -> str:

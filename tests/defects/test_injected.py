@@ -14,7 +14,11 @@ from tests.defects import matrix
 
 pytestmark = pytest.mark.xdist_group("recordings")
 
-AGENT = {"name": "agent", "image": "example.com/agent:1", "resources": {"requests": {"cpu": "100m"}}}
+AGENT = {
+    "name": "agent",
+    "image": f"example.com/agent@sha256:{'0' * 64}",  # INV-007 speaks of these containers too
+    "resources": {"requests": {"cpu": "100m"}},
+}
 SETUP = {**AGENT, "name": "agent-setup", "resources": {}}
 
 

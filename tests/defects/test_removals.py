@@ -55,6 +55,8 @@ PERHAPS = {"kueue", "further_schedulers", "interface", "secondary"}
 """Keys of `given` that a profile may leave out; whoever needs one says so when it is absent."""
 SAID_AGAIN = {"rank": {"gemm", "train", "smoke"}, "asked": {"wired"}}
 """Events whose content each of others repeats."""
+BESIDE = {"CKPT-003": {"saved"}}
+"""Row -> events that its finding sets beside its figures, and that do not decide."""
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -64,5 +66,5 @@ def test_what_a_judge_reads_its_row_needs(row):
     stated = needs_of_judges.of(ROWS[row].judge)
     events, given = reading.read(ROWS[row], evidence)
     told = {*stated.facts, *stated.some, *stated.told}
-    assert {event for event in events - told if not SAID_AGAIN.get(event, set()) & told} == set()
+    assert {event for event in events - told - BESIDE.get(row, set()) if not SAID_AGAIN.get(event, set()) & told} == set()
     assert given - {*needs.DECLARED, *stated.given, *TOLD_TWICE, *PERHAPS} == set()

@@ -211,6 +211,8 @@ NAMED = [
     _of("JSON in a line", f"config {json.dumps({'clientSecret': WORD})}", WORD),
     _of("passcode of digits", "token: 493817", "493817"),
     _of("password of digits", "password: 4938", "4938"),
+    _of("long passcode of digits", "token: 493817205518", "493817205518"),
+    _of("long password of digits", "password: 493817205519", "493817205519"),
     _of("password of a state in small letters", "DB_PASSWORD=pending", "pending"),
     _of("key of digits", "api_key=917553046628", "917553046628"),
     _of("leaf of a profile", f"--gpucluster-set=fabric.env.HF_HOME={WORD}", WORD),
