@@ -66,5 +66,7 @@ def test_what_a_judge_reads_its_row_needs(row):
     stated = needs_of_judges.of(ROWS[row].judge)
     events, given = reading.read(ROWS[row], evidence)
     told = {*stated.facts, *stated.some, *stated.told}
-    assert {event for event in events - told - BESIDE.get(row, set()) if not SAID_AGAIN.get(event, set()) & told} == set()
+    assert {
+        event for event in events - told - BESIDE.get(row, set()) if not SAID_AGAIN.get(event, set()) & told
+    } == set()
     assert given - {*needs.DECLARED, *stated.given, *TOLD_TWICE, *PERHAPS} == set()

@@ -45,7 +45,9 @@ def larger_than_the_cluster(s: Situation, short: Sequence[str], said: Refused) -
 def _offering(s: Situation, found: Reckoning) -> int:
     """Return how many usable nodes have some of each device that the job asks for; all, if these are none."""
     devices = [resource for resource in s.wanted if "/" in resource]
-    having = [node for node in found.usable if all((reckoning.has(node, device) or 0) > 0 for device in devices)]
+    having = [
+        node for node in found.usable if all((reckoning.has(node, device) or 0) > 0 for device in devices)
+    ]
     return len(having) or len(found.usable)
 
 

@@ -74,12 +74,24 @@ def _free(evidence: Evidence, note: Line) -> float | None:
     if free is None or total is None or free > total:
         return None
     resource = str(note.data.get("resource") or "")
-    rooms = capacity.rooms(evidence, resource, note.t) if resource.startswith(names.SLOT_PREFIX) else ()
-    if not any(room.allocatable for room in rooms):
+    if not resource.startswith(names.SLOT_PREFIX):
         return free
+    # Watches may be a little behind: the note counts if it is right at one of the moments before the driver goes on.
+    seen = (line.t for line in (*evidence.of_kind("Node"), *evidence.of_kind("Pod")))
+    until = min(
+        (made.t for made in evidence.notes("room-made") if made.t > note.t),
+        default=note.t + 2 * subjects.LATE,
+    )
+    moments = dict.fromkeys(
+        [note.t, *(t for t in seen if note.t < t < min(until, note.t + 2 * subjects.LATE))]
+    )
+    return free if any(_agrees(capacity.rooms(evidence, resource, t), free, total) for t in moments) else None
+
+
+def _agrees(rooms: Sequence[capacity.Room], free: float, total: float) -> bool:
+    """Report whether nodes have as much as the driver says; a queue's quota may be less than they have."""
     there, size = sum(room.free for room in rooms), sum(room.allocatable for room in rooms)
-    # Nodes may have more than the quota of a queue, which is what is scarce then.
-    return None if total > size or there < free or (total == size and there != free) else free
+    return not size or (total == size and there == free) or (total < size and there >= free)
 
 
 def _room_for_one(evidence: Evidence, attempt: Attempt, held: gates.Held) -> tuple[str, ...]:

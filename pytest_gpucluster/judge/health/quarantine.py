@@ -33,9 +33,13 @@ LIFTING = Cause(
 @subjects.judge
 def named_and_ending(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge HLT-005."""
-    del given
+    declared = str(given.get("gpu_resource") or "nvidia.com/gpu")
     machines = node_status.machines(evidence)
-    found = [kept for machine in machines if (kept := quarantines.of(machine)) is not None]
+    found = [
+        kept
+        for machine in machines
+        if (kept := quarantines.of(machine)) is not None and _is_of_health(kept, declared)
+    ]
     of = wording.Findings(
         REQUIRED,
         where=wording.shown([_where(kept) for kept in found]),
@@ -69,6 +73,13 @@ def named_and_ending(evidence: Evidence, given: subjects.Given) -> Finding:
             evidence=tuple(machine.line.key for machine in machines[: wording.MANY]),
         )
     return of.passed(wording.listed([_told(kept) for kept in found], 4), numbers=_numbers([], found))
+
+
+def _is_of_health(kept: Quarantine, declared: str) -> bool:
+    """Report whether a node is kept back for its health: a node without GPUs may be cordoned for anything."""
+    return bool(
+        kept.systems or kept.unknown or kept.faults or kept.checks or kept.stuck
+    ) or kept.machine.has_gpus(declared)
 
 
 def _is_bare(kept: Quarantine) -> bool:
