@@ -11,7 +11,7 @@ from pytest_gpucluster.acceptance import queues
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.log import fields, ingest
 from pytest_gpucluster.evidence.objects import clusters
-from pytest_gpucluster.plain import times
+from pytest_gpucluster.plain import names, times
 from pytest_gpucluster.report import answer, identity, record, verify
 from pytest_gpucluster.requirement import Registry
 
@@ -218,9 +218,9 @@ def _run(folder: Path, report: Mapping[str, Any], digest: str, places: Mapping[s
 
 def _foreign(report: Mapping[str, Any], places: Mapping[str, _Place]) -> Iterator[str]:
     """Yield which files are evidence of another run; one that only judged such a run says so."""
-    own = str(report["run"]["id"]).lower()
+    own = names.safe_name(str(report["run"]["id"]))
     for name, place in sorted(places.items()):
-        if own and place.run and place.run.lower() != own and not report["cluster"].get("reused"):
+        if place.run and place.run != own and not report["cluster"].get("reused"):
             yield f"{name} is evidence of another run: {place.run}"
 
 

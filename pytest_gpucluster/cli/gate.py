@@ -125,9 +125,7 @@ def _runs(options: Any, registry: Any) -> list["Run"]:
     from pytest_gpucluster.acceptance import runs
 
     try:
-        return runs.each_once(
-            _read(folder, registry, options.digest) for folder in _folders(options.runs)
-        )
+        return runs.each_once(_read(folder, registry, options.digest) for folder in _folders(options.runs))
     except runs.RunError as error:
         raise common.CliError(str(error), status=error.status) from None
 

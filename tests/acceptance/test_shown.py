@@ -194,7 +194,11 @@ FABRIC = run("r", attempt("FAB-003", nodes=["gpu-0", "gpu-1"]), attempt("INV-002
     [
         (cluster(node("gpu-0"), node("gpu-1"), node("gpu-2")), "pass", ""),
         (cluster(node("gpu-0"), node("gpu-1"), node("gpu-9")), "pass", ""),
-        (cluster(*(node(name, driver="575") for name in NODES)), "incomplete", "the GPU driver (570, now 575)"),
+        (
+            cluster(*(node(name, driver="575") for name in NODES)),
+            "incomplete",
+            "the GPU driver (570, now 575)",
+        ),
         (cluster(node("gpu-0", driver="570"), node("gpu-1", driver="575")), "incomplete", "gpu-1: replaced"),
         (cluster(node("gpu-0"), node("gpu-8")), "incomplete", "gpu-1: not in the cluster"),
         (cluster(node("gpu-8"), node("gpu-9")), "incomplete", "gpu-0: not in the cluster; gpu-1: not in"),

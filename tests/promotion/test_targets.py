@@ -59,7 +59,7 @@ def test_where_both_are_declared_what_the_profile_names_decides(raw, api, name):
         ({"scheduler": "volcano", "kueue": kueue()}, "Queue"),
     ],
 )
-def test_a_name_of_both_kinds_is_the_one_that_training_goes_through(raw, api, name, more, meant):  # noqa: PLR0917 (fixtures)
+def test_a_name_of_both_kinds_is_the_one_that_training_goes_through(raw, api, name, more, meant):
     """Under Kueue a queue that is not declared otherwise is a ClusterQueue; a name that nobody declared is asked."""
     make_queue(raw, name)
     make_cluster_queue(raw, name)
