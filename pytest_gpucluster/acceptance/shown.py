@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from pytest_gpucluster.acceptance.runs import Attempt, Run
 from pytest_gpucluster.evidence.objects import clusters
+from pytest_gpucluster.plain import plurals
 from pytest_gpucluster.report import identity
 from pytest_gpucluster.requirement import AREAS
 
@@ -135,20 +136,23 @@ class Together:
                 f"{name}: {on.state}{f' ({on.why})' if on.why else ''}" for name, on in missed.items()
             )
             return "incomplete", f"{len(nodes) - len(missed)} of {len(nodes)} GPU nodes: {text}", last.run
-        lost = self._lost(last, nodes) if _of_machines(row_id) else ""
+        # What speaks of each node by itself holds for those that are left.
+        needed = min(1 if row_id in EVERY_NODE else STANDING, len(last.nodes))
+        lost = self._lost(last, nodes, needed) if _of_machines(row_id) else ""
         return ("incomplete", lost, last.run) if lost else ("pass", "", last.run)
 
-    def _lost(self, last: Attempt, nodes: Mapping[str, OnNode]) -> str:
+    @staticmethod
+    def _lost(last: Attempt, nodes: Mapping[str, OnNode], needed: int) -> str:
         """Return which machines of a pass are there no longer if too few are left of it, "" if enough are.
 
         A new driver on every node, or other nodes altogether, leave nothing of what was shown.
         """
         gone = OnNode("not in the cluster")
         lost = {name: on for name in sorted(last.nodes) if (on := nodes.get(name, gone)).state != "pass"}
-        if len(last.nodes) - len(lost) >= min(STANDING, len(last.nodes)):
+        if len(last.nodes) - len(lost) >= needed:
             return ""
         text = "; ".join(f"{name}: {on.state}{f' ({on.why})' if on.why else ''}" for name, on in lost.items())
-        return f"it passed on {len(last.nodes)}, and of these: {text}"
+        return f"it passed on {plurals.count(len(last.nodes), 'node')}, and of these: {text}"
 
     def stale(self, attempt: Attempt) -> str:
         """Return why the evidence of an attempt is too old, "" if it is not."""

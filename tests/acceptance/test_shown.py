@@ -214,9 +214,10 @@ def test_a_pass_needs_machines_on_which_it_was_reached(now, state, said):
 
 
 def test_a_row_of_every_node_passes_on_no_cluster_without_nodes():
-    """All of none is nothing."""
+    """All of none is nothing; nodes that were removed take nothing from those that are left."""
     found = together(FABRIC, now=dataclasses.replace(cluster(), nodes={})).row("INV-002")
     assert found.state == "incomplete"
+    assert together(FABRIC, now=cluster(node("gpu-2"))).row("INV-002").state == "pass"
 
 
 def test_a_row_of_one_machine_needs_that_one():
