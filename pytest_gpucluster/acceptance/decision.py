@@ -1,16 +1,17 @@
 """The decision of a gate: what closes it, what each purpose comes to, and what was not shown."""
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 from pytest_gpucluster.acceptance import held
 from pytest_gpucluster.acceptance.policy import ACCEPTED, ALL, Asked, Policy, asked
 from pytest_gpucluster.acceptance.purposes import PURPOSES
 from pytest_gpucluster.acceptance.runs import Run
-from pytest_gpucluster.acceptance.shown import Shown, Together
+from pytest_gpucluster.acceptance.shown import EVERY_NODE, Shown, Together
 from pytest_gpucluster.evidence.objects import clusters
 from pytest_gpucluster.plain import plurals, times
 from pytest_gpucluster.report import identity
@@ -18,7 +19,7 @@ from pytest_gpucluster.report.scope import SECTIONS
 from pytest_gpucluster.requirement import AREAS, Registry, Requirement, catalogue, is_site
 
 NOT_COMPARED = (
-    "name", "connection", "waivers", "kind", "host", "addons", "lease_namespace", "namespace", held.KEY,
+    "name", "connection", "waivers", "claims", "kind", "host", "addons", "lease_namespace", "namespace", held.KEY,
 )  # fmt: skip
 """Keys of a profile that change nothing in what is judged."""
 
@@ -67,7 +68,7 @@ class Decision:
         runs: id of each run -> its digest.
         ignored: id of each run that says nothing about this cluster as it is declared -> why.
         compared: with what the identity of the runs was compared: `the cluster`, or the newest run.
-        until: when the first evidence becomes too old; None for a closed gate.
+        until: when the first evidence becomes too old, or a waiver on which it rests ends; None for a closed gate.
         cluster: the cluster of the decision.
     """
 
@@ -193,7 +194,7 @@ class _Gate:
         declared = [area for area in SECTIONS if self.values.get(area) is not None]
         site_rows = sorted({row for run in self.runs for row in run.built if is_site(row)})
         rows = asked(self.policy, declared=declared, site_rows=site_rows)
-        shown = {each.id: self.together.row(each.id) for each in rows}
+        shown = {each.id: self._shown(each.id) for each in rows}
         counted = [run for run in self.runs if run.id not in self.ignored]
         # What is too old closes the gate, whatever a promotion would show.
         fresh = [each.id for each in rows if shown[each.id].state != "old"]
@@ -220,13 +221,12 @@ class _Gate:
                 closers.append(
                     Closer(name, f"the node is {node.state}", "bring it back or remove it, then run again")
                 )
-        passed = [each.at for each in shown.values() if each.state == "pass" and each.at is not None]
         return Decision(
             policy=self.policy,
             profile=self.profile.name,
             at=self.at,
             closers=tuple(closers),
-            purposes=self._purposes(rows, shown, excused, pending, set(unbuilt)),
+            purposes=self._purposes(rows, shown, excused, pending, unbuilt),
             rows={row: each for row, each in shown.items() if row not in unbuilt},
             excused=excused,
             pending=pending,
@@ -234,9 +234,29 @@ class _Gate:
             runs={run.id: run.digest for run in self.runs},
             ignored=self.ignored,
             compared=compared,
-            until=min(passed) + self.policy.age if passed and not closers else None,
+            until=None if closers else min(self._ends(shown, excused), default=None),
             cluster=self.now,
         )
+
+    def _shown(self, row_id: str) -> Shown:
+        found = self.together.row(row_id)
+        tried = [run.id for run in self.runs if run.id in self.ignored and row_id in run.attempts]
+        if found.state != "not run" or not tried:
+            return found
+        return dataclasses.replace(found, why=f"{', '.join(tried)} tried it and is not counted")
+
+    def _ends(self, shown: Mapping[str, Shown], excused: Mapping[str, str]) -> Iterator[datetime]:
+        """Yield when each thing ends on which an open gate rests: evidence gets too old, a waiver its last day."""
+        for row_id, each in shown.items():
+            if each.state == "fail" and row_id in excused:
+                # Past the last year that there is, a waiver does not end.
+                with contextlib.suppress(OverflowError):
+                    after = self.waivers[row_id].expires + timedelta(days=1)
+                    yield datetime.combine(after, time(), tzinfo=UTC)
+            taken = [each.at] if each.state in {"pass", "incomplete"} else []
+            if each.row in EVERY_NODE and self.policy.nodes == ALL:
+                taken += [on.at for on in each.nodes.values() if on.state == "pass"]
+            yield from (at + self.policy.age for at in taken if at is not None)
 
     @staticmethod
     def _of_nodes(rows: Iterable[Asked]) -> bool:
@@ -285,7 +305,8 @@ class _Gate:
         return excused, unbuilt, red
 
     def _excuse(self, row_id: str, found: Shown) -> str:
-        if found.state == "incomplete" and self.policy.nodes != ALL:
+        shows = any(on.state == "pass" for on in found.nodes.values())
+        if found.state == "incomplete" and self.policy.nodes != ALL and shows:
             return f"the policy asks for one node: {found.why}"
         if found.state == "not applicable":
             reason = self.policy.not_applicable.get(row_id) or self.policy.not_applicable.get(_area(row_id))
@@ -321,6 +342,8 @@ class _Gate:
             waived = found.row in self.waivers
             hint = " (its waiver counts only under `waivers: accepted`)" if waived else ""
             return f"{found.fix or 'see its finding in the run'}{hint}"
+        if found.state == "incomplete" and found.row not in EVERY_NODE:
+            return "run it again"
         return _FIXES[found.state].format(cluster=self.profile.name, row=found.row)
 
     def _purposes(
@@ -329,7 +352,7 @@ class _Gate:
         shown: Mapping[str, Shown],
         excused: Mapping[str, str],
         pending: Mapping[str, str],
-        unbuilt: set[str],
+        unbuilt: Sequence[str],
     ) -> dict[str, str]:
         found: dict[str, str] = {}
         wanted = {area for stage in self.policy.stages for area in (*stage.areas, *stage.if_declared)}
@@ -341,7 +364,7 @@ class _Gate:
             states = [
                 "pending" if each.id in pending else _state(shown[each.id], excused.get(each.id))
                 for each in rows
-                if _area(each.id) in areas and each.id not in unbuilt
+                if _area(each.id) in areas and (each.named or each.id not in unbuilt)
             ]
             found[purpose] = _word(states)
         return found

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,14 @@ from pytest_gpucluster.acceptance import queues
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.log import fields, ingest
 from pytest_gpucluster.evidence.objects import clusters
-from pytest_gpucluster.plain import times
+from pytest_gpucluster.plain import names, times
 from pytest_gpucluster.report import answer, identity, record, verify
 from pytest_gpucluster.requirement import Registry
 
 DECIDED = ("pass", "fail")
+
+_CUT = re.compile(r"\band \d+ (?:more|others)\b")
+"""The end of a list that was too long."""
 
 
 class RunError(Exception):
@@ -101,12 +104,32 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class _Place:
-    """What one file of evidence says of when and where it was taken."""
+    """What one file of evidence says of when and where it was taken, in which run, and of which planted defects."""
 
     at: datetime | None
     bound: frozenset[str]
     cluster: clusters.Cluster
     seen_queues: Mapping[tuple[str, str], queues.Queue]
+    run: str
+    planted: tuple[str, ...]
+
+
+def each_once(found: Iterable[Run]) -> list[Run]:
+    """Return runs without copies of one another.
+
+    Raises:
+        RunError: two of one name differ: one of them is not what was run.
+    """
+    kept: dict[str, Run] = {}
+    for run in found:
+        other = kept.setdefault(run.id, run)
+        if other.digest != run.digest:
+            raise RunError(
+                f"{other.folder} and {run.folder} are both the run {run.id}, and differ: leave out the one that was "
+                "changed, or recorded under a name that was taken",
+                verify.TAMPERED,
+            )
+    return list(kept.values())
 
 
 class Reading:
@@ -168,8 +191,11 @@ def of_itself(folder: Path, report: Mapping[str, Any], reading: Reading) -> Run:
 
 def _run(folder: Path, report: Mapping[str, Any], digest: str, places: Mapping[str, _Place]) -> Run:
     rows = report["requirements"]
-    planted = answer.planted(report)
+    planted = list(
+        dict.fromkeys([*answer.planted(report), *(name for each in places.values() for name in each.planted)])
+    )
     doubts = answer.distrust(report) if not planted else []
+    doubts += _foreign(report, places)
     if report["run"]["interrupted"]:
         doubts.append("the run did not finish")
     told = sorted(places.values(), key=_when)
@@ -190,6 +216,14 @@ def _run(folder: Path, report: Mapping[str, Any], digest: str, places: Mapping[s
     )
 
 
+def _foreign(report: Mapping[str, Any], places: Mapping[str, _Place]) -> Iterator[str]:
+    """Yield which files are evidence of another run; one that only judged such a run says so."""
+    own = names.safe_name(str(report["run"]["id"]))
+    for name, place in sorted(places.items()):
+        if place.run and place.run != own and not report["cluster"].get("reused"):
+            yield f"{name} is evidence of another run: {place.run}"
+
+
 def _when(place: _Place) -> float:
     return place.at.timestamp() if place.at is not None else 0.0
 
@@ -201,7 +235,10 @@ def _place(evidence: Evidence) -> _Place:
     except ValueError:
         at = None
     bound = clusters.tried_on(evidence)
-    return _Place(at, bound, clusters.of_evidence(evidence), queues.of_evidence(evidence))
+    return _Place(
+        at, bound, clusters.of_evidence(evidence), queues.of_evidence(evidence), fields.text(source, "run"),
+        tuple(map(str, source.get("defects") or ())),
+    )  # fmt: skip
 
 
 def _attempt(row: Mapping[str, Any], run: str, places: Mapping[str, _Place]) -> Attempt:
@@ -228,5 +265,7 @@ def _red(finding: Mapping[str, Any], nodes: Iterable[str]) -> frozenset[str]:
     """Return the nodes that a failure names, all on which it was tried if it names none."""
     text = " ".join([str(finding["observed"]), *map(str, finding.get("where") or ())])
     every = frozenset(nodes)
+    if _CUT.search(text):
+        return every  # it names some of them, and nobody knows which are the others
     named = {name for name in every if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", text)}
     return frozenset(named) or every

@@ -1,11 +1,13 @@
 """What several runs show of one row together: the latest decided verdict, per node where rows speak of machines."""
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from pytest_gpucluster.acceptance.runs import Attempt, Run
 from pytest_gpucluster.evidence.objects import clusters
+from pytest_gpucluster.plain import plurals
 from pytest_gpucluster.report import identity
 from pytest_gpucluster.requirement import AREAS
 
@@ -26,6 +28,9 @@ EVERY_NODE = (
 
 AHEAD = timedelta(minutes=5)
 """How far the clock of a run may be ahead of the gate's."""
+
+STANDING = 2
+"""Machines of a pass that must still be as they were: what was shown between machines needs two of them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +57,7 @@ class Shown:
     Attributes:
         row: its id.
         state: `pass`, `fail`, `undecided`, `old`, `not applicable`, `not run` or `incomplete` (a row of every node
-            that missed one).
+            that missed one, or one that passed on machines that are there no longer).
         why: in one line, "" for a pass.
         run: id of the deciding run, "" without one.
         at: when the deciding evidence was frozen.
@@ -131,7 +136,23 @@ class Together:
                 f"{name}: {on.state}{f' ({on.why})' if on.why else ''}" for name, on in missed.items()
             )
             return "incomplete", f"{len(nodes) - len(missed)} of {len(nodes)} GPU nodes: {text}", last.run
-        return "pass", "", last.run
+        # What speaks of each node by itself holds for those that are left.
+        needed = min(1 if row_id in EVERY_NODE else STANDING, len(last.nodes))
+        lost = self._lost(last, nodes, needed) if _of_machines(row_id) else ""
+        return ("incomplete", lost, last.run) if lost else ("pass", "", last.run)
+
+    @staticmethod
+    def _lost(last: Attempt, nodes: Mapping[str, OnNode], needed: int) -> str:
+        """Return which machines of a pass are there no longer if too few are left of it, "" if enough are.
+
+        A new driver on every node, or other nodes altogether, leave nothing of what was shown.
+        """
+        gone = OnNode("not in the cluster")
+        lost = {name: on for name in sorted(last.nodes) if (on := nodes.get(name, gone)).state != "pass"}
+        if len(last.nodes) - len(lost) >= needed:
+            return ""
+        text = "; ".join(f"{name}: {on.state}{f' ({on.why})' if on.why else ''}" for name, on in lost.items())
+        return f"it passed on {plurals.count(len(last.nodes), 'node')}, and of these: {text}"
 
     def stale(self, attempt: Attempt) -> str:
         """Return why the evidence of an attempt is too old, "" if it is not."""
@@ -143,8 +164,7 @@ class Together:
         return f"{spoken(age)} old, at most {spoken(self._age)} is accepted" if age > self._age else ""
 
     def _nodes(self, row_id: str, tried: Sequence[tuple[Attempt, Run]]) -> dict[str, OnNode]:
-        area = AREAS.get(row_id.partition("-")[0], ("", ""))[0]
-        if area not in identity.OF_MACHINES:
+        if not _of_machines(row_id):
             return {}
         every = row_id in EVERY_NODE
         found = {name: self._on(node, tried) for name, node in sorted(self._now.nodes.items())}
@@ -187,6 +207,10 @@ class Together:
         )
 
 
+def _of_machines(row_id: str) -> bool:
+    return AREAS.get(row_id.partition("-")[0], ("", ""))[0] in identity.OF_MACHINES
+
+
 def _open(attempt: Attempt) -> OnNode:
     if attempt.verdict == "not_applicable":
         return OnNode("not applicable", attempt.observed, attempt.run, attempt.at)
@@ -194,8 +218,11 @@ def _open(attempt: Attempt) -> OnNode:
     return OnNode("undecided", why, attempt.run, attempt.at)
 
 
-def _order(attempt: Attempt) -> tuple[float, str]:
-    return (attempt.at.timestamp() if attempt.at is not None else 0.0, attempt.run)
+def _order(attempt: Attempt) -> tuple[float, bool, str]:
+    """Order attempts by time; a failure whose time nobody knows may be the newest, and of two at once it counts."""
+    fails = attempt.verdict == "fail"
+    unknown = math.inf if fails else 0.0
+    return (attempt.at.timestamp() if attempt.at is not None else unknown, fails, attempt.run)
 
 
 def _conflict(attempts: Sequence[Attempt], last: Attempt) -> str:

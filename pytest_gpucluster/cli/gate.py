@@ -110,7 +110,7 @@ def considered(options: Any, command: str) -> tuple["Decision", list["Run"]]:
         raise common.mistakes(f"{command}: ", str(error)) from None
     loaded = common.load_profile(options.cluster, options.profiles, options.set, flag="--for")
     registry = common.registry(options.module)
-    runs = [_read(folder, registry, options.digest) for folder in _folders(options.runs)]
+    runs = _runs(options, registry)
     now = None if options.offline else _now(loaded, command)
     made = decision.decide(runs, wanted, loaded.profile, times.now(), registry=registry, now=now)
     return made, runs
@@ -119,6 +119,15 @@ def considered(options: Any, command: str) -> tuple["Decision", list["Run"]]:
 def _folders(named: Sequence[Path]) -> list[Path]:
     """Return the folders, each once: a link such as `latest` is the run that it points to."""
     return list({common.existing(folder, "run folder").resolve(): folder for folder in named})
+
+
+def _runs(options: Any, registry: Any) -> list["Run"]:
+    from pytest_gpucluster.acceptance import runs
+
+    try:
+        return runs.each_once(_read(folder, registry, options.digest) for folder in _folders(options.runs))
+    except runs.RunError as error:
+        raise common.CliError(str(error), status=error.status) from None
 
 
 def _read(folder: Path, registry: Any, digests: Sequence[str]) -> "Run":

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest_gpucluster
 from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import SCHEMA as EVIDENCE_SCHEMA
 from pytest_gpucluster.evidence.objects import clusters
 from pytest_gpucluster.plain import plurals, redact
-from pytest_gpucluster.report import decisions, modules, record, scope, seal, suites, whole, write
+from pytest_gpucluster.report import answer, decisions, modules, record, scope, seal, suites, whole, write
 from pytest_gpucluster.requirement import (
     DeclarationError,
     Finding,
@@ -161,6 +162,7 @@ class _Check:
         sealed = self._sums()
         self._record()
         self._schemas()
+        self._planted()
         self._forms()
         answered = self.folded or self.report
         now = whole.digest(self.folder)
@@ -242,6 +244,17 @@ class _Check:
                 continue
             if json.loads(json.dumps(redact.shown(clusters.plain(evidence)))) != scenario["seen"]:
                 self.problems.append(f"{name}: shows another cluster than the record says")
+
+    def _planted(self) -> None:
+        """Compare the planted defects of which evidence tells with those of the record."""
+        named = {*answer.planted(self.report)}
+        for name, evidence in self.evidence.items():
+            source = fields.sub(evidence.header, "source") if evidence is not None else {}
+            untold = [each for each in map(str, source.get("defects") or ()) if each not in named]
+            if untold:
+                self.problems.append(
+                    f"{name}: was taken with planted defects of which the record does not tell: {', '.join(untold)}"
+                )
 
     def _read(self, name: str) -> Evidence | None:
         if name not in self.evidence:

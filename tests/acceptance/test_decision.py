@@ -9,6 +9,7 @@ import pytest
 from pytest_gpucluster.acceptance import decision, policy
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.profile.model import Waiver
+from pytest_gpucluster.report.suites import load_suites
 from tests.acceptance.toy import NODES, ago, attempt, cluster, decide, node, profile_of, run, wants
 
 STAGES = (
@@ -57,6 +58,7 @@ def test_a_named_row_without_a_test_closes_it_and_one_of_an_area_is_told():
     """What nobody can show is never shown."""
     named = decide([run("r", attempt("HLT-004"))], wants("HLT-004", "HLT-001"))
     assert [(each.what, each.why) for each in named.closers] == [("HLT-001", "it has no test")]
+    assert named.purposes == {"health": "undecided"}
     stages = (policy.Stage("a", areas=("health",)),)
     of_area = decide([run("r", attempt("HLT-004"))], wants(stages=stages))
     assert of_area.open
@@ -150,11 +152,12 @@ def test_a_run_that_says_nothing_of_this_cluster_is_not_counted(made, said):
 
 
 def test_connection_and_waivers_of_a_profile_may_change():
-    """They change nothing in what is judged; a floor does."""
+    """They change nothing in what is judged, nor does what the provider claims; a floor does."""
     values = profile_of().model_dump(mode="json")
     fabric = {**values["fabric"], "slow_share": 0.1}
     wanted = wants("GANG-002")
     assert decide([run("r", attempt("GANG-002"), profile={"waivers": [{"id": "x"}]})], wanted).open
+    assert decide([run("r", attempt("GANG-002"), profile={"claims": [{"figure": "mfu"}]})], wanted).open
     changed = decide([run("r", attempt("GANG-002"), profile={"fabric": fabric})], wanted)
     assert changed.ignored == {"r": "the profile says otherwise since: fabric.slow_share"}
 
@@ -188,8 +191,6 @@ def test_the_newest_run_of_this_profile_stands_in_for_the_cluster():
     """If the cluster is not asked: a run of something else is not the measure."""
     old = run("old", attempt("GANG-002", at=ago(days=1)))
     foreign = run("foreign", attempt("GANG-002"), of=cluster(uid="c-9"), profile={"name": "other"})
-    from pytest_gpucluster.report.suites import load_suites
-
     found = decision.decide(
         [foreign, old], wants("GANG-002"), profile_of(), ago(hours=0), registry=load_suites()
     )
@@ -236,3 +237,47 @@ def test_a_stage_of_the_sites_rows_asks_for_one():
     assert [each.what for each in found.closers] == ["site"]
     both = decide([run("r", attempt("GANG-002"), attempt("SITE-001"))], wants(stages=stages))
     assert both.closers == ()
+
+
+def test_where_one_node_is_enough_none_is_not():
+    """A policy of any node asks for one that passed and is there."""
+    now = cluster(*(node(name, machineID="new") for name in NODES))
+    rows = [attempt("INV-002"), attempt("FAB-003", nodes=["gpu-0", "gpu-1"]), attempt("GANG-002")]
+    found = decide([run("r", *rows)], wants("INV-002", "FAB-003", "GANG-002", nodes=policy.ANY), now=now)
+    assert [(each.what, each.fix.partition(":")[0]) for each in found.closers] == [
+        ("INV-002", "run it on the nodes named, or remove them from the cluster"), ("FAB-003", "run it again"),
+    ]  # fmt: skip
+
+
+def test_a_gate_is_open_until_the_first_thing_ends_on_which_it_rests():
+    """The evidence of each node where all are asked for, and the last day of a waiver."""
+    runs = [
+        run("a", attempt("MFU-001", at=ago(days=5), nodes=["gpu-0"])),
+        run("b", attempt("MFU-001", at=ago(days=1), nodes=["gpu-1", "gpu-2"]), attempt("GANG-002", "fail")),
+    ]
+    assert decide(runs, wants("MFU-001")).until == ago(days=-2)
+    any_node = decide(runs, wants("MFU-001", nodes=policy.ANY))
+    assert any_node.until == ago(days=-6)
+    wanted = wants("MFU-001", "GANG-002", waivers=policy.ACCEPTED)
+    for day, until in (
+        (dt.date(2026, 12, 1), dt.datetime(2026, 12, 2, tzinfo=dt.UTC)),
+        (dt.date(2026, 12, 20), ago(days=-2)),
+        (dt.date.max, ago(days=-2)),
+    ):
+        waived = decide(runs, wanted, profile=profile_of(waivers=(waiver("GANG-002", day),)))
+        assert waived.open
+        assert waived.until == until
+        later = decision.decide(
+            runs, wanted, profile_of(waivers=(waiver("GANG-002", day),)), until, registry=load_suites()
+        )
+        assert later.open == (until == ago(days=-2))
+        after = until + dt.timedelta(seconds=1)
+        assert not decision.decide(
+            runs, wanted, profile_of(waivers=(waiver("GANG-002", day),)), after, registry=load_suites()
+        ).open
+
+
+def test_a_row_of_a_run_that_is_not_counted_says_so():
+    """Nobody is told that a row was not tried which stands green in the run."""
+    found = decide([run("r", attempt("GANG-002"), planted=("gang.x",))], wants("GANG-002"))
+    assert found.closers[1].why == "not run: r tried it and is not counted"

@@ -184,3 +184,60 @@ def test_a_failure_stays_while_the_machine_is_the_same(fact):
     bad = run("bad", attempt("FAB-003", "fail", at=ago(days=2), red=["gpu-1"]), of=of)
     good = run("good", attempt("FAB-003", at=ago(days=1), nodes=["gpu-0", "gpu-2"]), of=of)
     assert together(bad, good, now=now).row("FAB-003").state == "fail"
+
+
+FABRIC = run("r", attempt("FAB-003", nodes=["gpu-0", "gpu-1"]), attempt("INV-002"))
+
+
+@pytest.mark.parametrize(
+    ("now", "state", "said"),
+    [
+        (cluster(node("gpu-0"), node("gpu-1"), node("gpu-2")), "pass", ""),
+        (cluster(node("gpu-0"), node("gpu-1"), node("gpu-9")), "pass", ""),
+        (
+            cluster(*(node(name, driver="575") for name in NODES)),
+            "incomplete",
+            "the GPU driver (570, now 575)",
+        ),
+        (cluster(node("gpu-0", driver="570"), node("gpu-1", driver="575")), "incomplete", "gpu-1: replaced"),
+        (cluster(node("gpu-0"), node("gpu-8")), "incomplete", "gpu-1: not in the cluster"),
+        (cluster(node("gpu-8"), node("gpu-9")), "incomplete", "gpu-0: not in the cluster; gpu-1: not in"),
+        (dataclasses.replace(cluster(), nodes={}), "incomplete", "gpu-0: not in the cluster"),
+    ],
+)
+def test_a_pass_needs_machines_on_which_it_was_reached(now, state, said):
+    """After a new driver, or on other nodes, nothing is left of what was shown between two machines."""
+    of = cluster(*(node(name, driver="570") for name in NODES))
+    found = together(dataclasses.replace(FABRIC, cluster=of), now=now).row("FAB-003")
+    assert found.state == state
+    assert said in found.why
+
+
+def test_a_row_of_every_node_passes_on_no_cluster_without_nodes():
+    """All of none is nothing; nodes that were removed take nothing from those that are left."""
+    found = together(FABRIC, now=dataclasses.replace(cluster(), nodes={})).row("INV-002")
+    assert found.state == "incomplete"
+    assert together(FABRIC, now=cluster(node("gpu-2"))).row("INV-002").state == "pass"
+
+
+def test_a_row_of_one_machine_needs_that_one():
+    """What was shown on one node is not taken away by another."""
+    one = run("one", attempt("FAB-003", nodes=["gpu-0"]))
+    assert together(one).row("FAB-003").state == "pass"
+    now = cluster(node("gpu-0", machineID="new"), node("gpu-1"))
+    assert together(one, now=now).row("FAB-003").state == "incomplete"
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_of_two_at_once_the_failure_counts(names):
+    """Whatever the runs are called."""
+    passed, failed = (
+        run(name, attempt("GANG-002", verdict)) for name, verdict in zip(names, ("pass", "fail"), strict=True)
+    )
+    assert together(passed, failed).row("GANG-002").state == "fail"
+
+
+def test_a_failure_without_a_time_may_be_the_newest():
+    """No pass clears it."""
+    failed = run("bad", dataclasses.replace(attempt("GANG-002", "fail"), at=None))
+    assert together(failed, run("good", attempt("GANG-002"))).row("GANG-002").state == "fail"

@@ -312,9 +312,11 @@ def test_a_check_that_vanishes_and_comes_again_is_controlled_again(stand, raw):
     on = stand(accepted()).start()
     on.active("True")
     check = {"metadata": {"name": on.name}, "spec": {"controllerName": forms.CONTROLLER}}
-    raw.ok("DELETE", f"{KUEUE}/admissionchecks/{on.name}")
-    # A queue names it, so Kueue keeps it until somebody takes its finalizer away.
-    raw.ok("PATCH", f"{KUEUE}/admissionchecks/{on.name}", {"metadata": {"finalizers": None}}, MERGE)
+    place = f"{KUEUE}/admissionchecks/{on.name}"
+    # Kueue keeps a check that a ClusterQueue names, until somebody takes its finalizer away.
+    wait(raw, place, lambda obj: obj["metadata"].get("finalizers"))
+    raw.ok("DELETE", place)
+    raw.ok("PATCH", place, {"metadata": {"finalizers": None}}, MERGE)
     on.queue("False")
     raw.ok("POST", f"{KUEUE}/admissionchecks", check)
     on.active("True")

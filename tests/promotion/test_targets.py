@@ -50,6 +50,27 @@ def test_where_both_are_declared_what_the_profile_names_decides(raw, api, name):
     assert targets.find(api, f"Queue/{name}", profile(kueue=kueue(name), queue=name)).kind == "Queue"
 
 
+@pytest.mark.parametrize(
+    ("more", "meant"),
+    [
+        ({"scheduler": "kueue", "further_schedulers": ("volcano",), "kueue": kueue()}, "ClusterQueue"),
+        ({"scheduler": "kueue", "further_schedulers": ("volcano",), "kueue": kueue("other")}, ""),
+        ({"scheduler": "volcano", "kueue": kueue("other")}, "Queue"),
+        ({"scheduler": "volcano", "kueue": kueue()}, "Queue"),
+    ],
+)
+def test_a_name_of_both_kinds_is_the_one_that_training_goes_through(raw, api, name, more, meant):
+    """Under Kueue a queue that is not declared otherwise is a ClusterQueue; a name that nobody declared is asked."""
+    make_queue(raw, name)
+    make_cluster_queue(raw, name)
+    declares = profile(queue=name, **more)
+    if meant:
+        assert targets.find(api, name, declares).kind == meant
+    else:
+        with pytest.raises(targets.NotFoundError, match=f"say queue/{name} or clusterqueue/{name}"):
+            targets.find(api, name, declares)
+
+
 def test_where_one_is_there_it_is_meant(raw, api, name):
     """Both schedulers are declared, one has a queue of that name."""
     make_cluster_queue(raw, name)

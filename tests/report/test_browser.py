@@ -134,6 +134,21 @@ def test_nothing_is_wider_than_400_pixels(view):
     assert page.evaluate("document.documentElement.scrollWidth") == 400
 
 
+def test_drawings_and_sentences_are_read_on_400_pixels(view):
+    """A drawing scrolls and keeps its letters; a sentence is never as wide as a table that scrolls."""
+    page = view(width=400)
+    heights = page.eval_on_selector_all(
+        "#requirements svg.drawing text, tr.drawn svg.drawing text",
+        "texts => texts.map(text => text.getBoundingClientRect().height).filter(height => height > 0)",
+    )
+    assert heights
+    assert min(heights) >= 8
+    widths = page.eval_on_selector_all(
+        "caption:not(.unseen), p", "all => all.map(each => each.getBoundingClientRect().right)"
+    )
+    assert max(widths) <= 400
+
+
 def test_the_keyboard_reaches_rows_and_filters(view):
     """The first key leads past the contents; arrows choose what is shown, without a script of ours."""
     page = view(unfold=False)
