@@ -1,4 +1,4 @@
-"""The sections of a first profile that declare a capability, as comments: fabric, mfu, kueue, numa."""
+"""The sections of a first profile that declare what a cluster has, as comments: fabric, mfu, kueue, numa and others."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -39,6 +39,10 @@ def sections(survey: Survey, comments: Comments, scalar: Scalar) -> list[str]:
         *_kueue(survey, comments, scalar),
         "",
         *_numa(survey, comments, scalar),
+        "",
+        *_storage(survey, comments),
+        "",
+        *_elastic(comments),
     ]
 
 
@@ -102,6 +106,31 @@ def _numa(survey: Survey, comments: Comments, scalar: Scalar) -> list[str]:
         "#   nodes: 2",
         "#   qos: Guaranteed",
         *([f"#   functions: {scalar(functions)}"] if functions else []),
+    ]
+
+
+def _storage(survey: Survey, comments: Comments) -> list[str]:
+    return [
+        *comments(
+            "Section storage: what checkpoints are kept on (the rows CKPT).",
+            "observed: nothing; put in the class of a volume that all nodes can mount (kubectl get storageclass).",
+        ),
+        "# storage:",
+        f"#   nodes: {max(1, min(2, len(survey.gpu_machines) - 1))}",
+        "#   durable: {source: storage_class, name: shared, size: 200Gi}",
+        "#   local: {source: empty_dir}",
+    ]
+
+
+def _elastic(comments: Comments) -> list[str]:
+    return [
+        *comments(
+            "Section elastic: training may lose and gain workers (the rows ELA).",
+            "observed: nothing; the program that trains says whether it goes on with fewer workers.",
+        ),
+        "# elastic:",
+        "#   min: 2",
+        "#   max: 3",
     ]
 
 

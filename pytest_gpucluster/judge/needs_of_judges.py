@@ -40,7 +40,7 @@ NEEDED: Mapping[str, Needs] = {
         roles=("save",), facts=("saved",), given=("storage", "world")
     ),
     "checkpoint.storage_speed.reaches_floor": Needs(
-        roles=("save",), facts=("storage",), given=("storage", "world")
+        roles=("save",), facts=("storage",), given=("nodes", "storage", "world")
     ),
     "fabric.bandwidth_curve.without_dip": Needs(facts=_RANKS, given=_SPREAD_OUT),
     "elastic.client.in_the_image": Needs(
@@ -56,7 +56,8 @@ NEEDED: Mapping[str, Needs] = {
         roles=("training",), told=_MET, notes=("slots-set",), given=_ELASTIC, meant=("training",)
     ),
     "elastic.inert.ends_with_its_host": Needs(
-        roles=("inert",), told=_TRAINED, notes=("deleted-by-us",), given=("elastic", "members"), meant=("inert",)
+        roles=("inert",), told=("elastic-client", *_TRAINED),
+        notes=("deleted-by-us",), given=("elastic", "members"), meant=("inert",)
     ),
     "elastic.resume.continues": Needs(
         roles=("training",), told=_MET, given=(*_ELASTIC, "shared"), meant=("training",)

@@ -26,7 +26,11 @@ def once_more(evidence: Evidence) -> Evidence:
     if not crashes:
         return evidence
     last = crashes[-1]
-    said = [said_anew(evidence, last.uid, "elastic-rank", last.t + 0.1 * n, {}) for n in (1, 2)]
+    restarts = last.number("restarts") or 0
+    said = [
+        said_anew(evidence, last.uid, "elastic-rank", last.t + 0.1 * n, {"restarts": restarts + n})
+        for n in (1, 2)
+    ]
     return base.with_lines(evidence, [*evidence.lines, *(line for line in said if line is not None)])
 
 

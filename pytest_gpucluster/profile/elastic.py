@@ -72,9 +72,19 @@ class Elastic(Frozen):
     )
     checkpoints: Checkpoints | None = Field(
         default=None,
-        description="Volume that all workers share; none: the embedded cluster has one, elsewhere nothing is saved "
-        "and ELA-008 is undecided",
+        description="Volume that all workers share; none: that of storage.durable if it is a claim or a host_path, "
+        "and on the embedded cluster one of its own; else nothing is saved and ELA-008 is undecided",
     )
+
+    @model_validator(mode="after")
+    def _a_store_inside_has_no_endpoint(self) -> Self:
+        if self.backend == "c10d" and self.endpoint is not None:
+            raise PydanticCustomError(
+                "endpoint_unused",
+                "must be left out with `backend: c10d`, whose store is inside the first worker; a TCPStore of yours is "
+                "`backend: c10d-store-pod`",
+            )
+        return self
 
     @model_validator(mode="after")
     def _a_world_can_shrink(self) -> Self:

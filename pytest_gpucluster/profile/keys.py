@@ -37,6 +37,14 @@ def allowed(path: Sequence[str]) -> tuple[str, ...]:
     return ()
 
 
+def required(path: Sequence[str]) -> tuple[str, ...]:
+    """Return the keys that must stand in a section, () for none."""
+    at = _bare(_at(path))
+    return (
+        tuple(key for key, field in at.model_fields.items() if field.is_required()) if _is_model(at) else ()
+    )
+
+
 def values(path: Sequence[str]) -> tuple[str, ...]:
     """Return the values that a leaf may have, () where they cannot be listed."""
     at = _bare(_at(path))

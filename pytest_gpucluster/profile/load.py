@@ -283,7 +283,9 @@ def _sections_of_nothing(layers: Layers, document: Document | None) -> Iterator[
     provider = layers.data.get("provider")
     for key in SECTIONS:
         if key in document.data and document.data[key] is None:
-            problem = f"is empty: write `{key}: {{}}` to declare it, or leave the key out"
+            inside = ", ".join(f"`{key}.{one}`" for one in keys.required((key,)))
+            way = f"declare at least {inside}" if inside else f"write `{key}: {{}}` to declare it"
+            problem = f"is empty: {way}, or leave the key out"
             yield ProfileError(layers.places[key], key, problem)
     for key, only in ONLY_FOR.items():
         if document.data.get(key) and provider in get_args(ProviderName) and provider != only:

@@ -162,6 +162,11 @@ KIND_CLUSTER = Shape(
     40,
     _lowered,
 )
+SIZE = Shape(
+    r"^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$",
+    "a size of Kubernetes, such as 200Gi",
+    like=lambda text: re.sub(r"[\sbB]", "", text),
+)
 PATH = Shape(r"^/.*$", "an absolute path", 4096, lambda text: f"/{text}")
 SHA256 = Shape(r"^[0-9a-fA-F]{64}$", "the 64 hexadecimal digits that `sha256sum` prints")
 REQUIREMENT = Shape(

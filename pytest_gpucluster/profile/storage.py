@@ -9,8 +9,6 @@ from pytest_gpucluster.profile import shapes
 from pytest_gpucluster.profile.base import Frozen, Seconds, Text
 from pytest_gpucluster.profile.mfu import Count, Rate
 
-QUANTITY = r"^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$"
-
 
 class Volume(Frozen):
     """Where a volume comes from: a claim that exists, a class of which runs make one, a path, or the pod itself."""
@@ -23,7 +21,7 @@ class Volume(Frozen):
     name: Text | None = Field(
         default=None, description="Name of the claim or of the class, or the path; none for empty_dir"
     )
-    size: Annotated[str, Field(strict=True, pattern=QUANTITY)] = Field(
+    size: Annotated[str, shapes.SIZE] = Field(
         default="1Gi", description="Size of the claim that a run makes, such as 200Gi"
     )
     access: Literal["ReadWriteMany", "ReadWriteOnce"] = Field(
@@ -34,14 +32,18 @@ class Volume(Frozen):
     @model_validator(mode="after")
     def _named_as_its_source_is(self) -> Self:
         if self.source == "empty_dir":
+            if self.name is not None:
+                raise PydanticCustomError(
+                    "volume_name", "must be left out with `source: empty_dir`, which has no name"
+                )
             return self
         shape = shapes.PATH if self.source == "host_path" else shapes.OBJECT
         wrong = shape.problem(self.name or "")
         if wrong:
             raise PydanticCustomError(
                 "volume_name",
-                "{wrong}, for a {source}",
-                {"wrong": wrong, "source": self.source, "leaf": "name"},
+                "with `source: {source}` {wrong}",
+                {"wrong": wrong, "source": self.source},
             )
         return self
 
@@ -104,11 +106,28 @@ class Storage(Frozen):
     kills: Count = Field(default=5, description="Number of saves that are killed at a random moment")
 
     @model_validator(mode="after")
+    def _durable_outlives_its_pods(self) -> Self:
+        if self.durable.source == "empty_dir":
+            raise PydanticCustomError(
+                "durable_empty_dir",
+                "must be claim, storage_class or host_path: an empty_dir goes with its pod, and nobody else sees it",
+            )
+        if (
+            self.durable.source == "storage_class"
+            and self.durable.access == "ReadWriteOnce"
+            and self.nodes > 1
+        ):
+            raise PydanticCustomError(
+                "durable_of_one_node",
+                "must be ReadWriteMany: {nodes} nodes save together (storage.nodes)", {"nodes": self.nodes},
+            )  # fmt: skip
+        return self
+
+    @model_validator(mode="after")
     def _local_is_of_one_node(self) -> Self:
         if self.local is not None and self.local.source in ("claim", "storage_class"):
             raise PydanticCustomError(
                 "local_claim",
                 "must have the source host_path or empty_dir: a claim is one volume for all pods",
-                {"leaf": "local.source"},
             )
         return self

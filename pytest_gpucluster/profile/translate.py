@@ -20,6 +20,11 @@ _SUBJECT = {
     "best_effort_cpus": ["cpus"],
     "width_of_heads": ["width"],
     "world_cannot_shrink": ["min"],
+    "endpoint_unused": ["endpoint"],
+    "volume_name": ["name"],
+    "durable_empty_dir": ["durable", "source"],
+    "durable_of_one_node": ["durable", "access"],
+    "local_claim": ["local", "source"],
 }
 """Type of an error that a model finds in the whole of it -> the leaf that is wrong, below that model."""
 _WORDS = {

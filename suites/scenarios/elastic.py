@@ -196,12 +196,19 @@ def job(
 
 
 def volume(stage: Stage, elastic: Elastic) -> dict[str, Any]:
-    """Return the source of the volume that workers share, {} where there is none."""
-    kept = elastic.checkpoints
-    if kept is not None and kept.claim is not None:
-        return {"persistentVolumeClaim": {"claimName": kept.claim}}
+    """Return the source of the volume that workers share, {} where there is none.
+
+    Where none is declared for them it is that of the checkpoints of `storage`, if it is there without a run.
+    """
+    kept, storage = elastic.checkpoints, stage.profile.storage
     facts: Mapping[str, Any] = getattr(stage.cluster, "facts", {})
-    path = kept.path if kept is not None else facts.get("shared_folder")
+    claim, path = (kept.claim, kept.path) if kept is not None else (None, facts.get("shared_folder"))
+    if kept is None and path is None and storage is not None:
+        durable = storage.durable
+        claim = durable.name if durable.source == "claim" else None
+        path = durable.name if durable.source == "host_path" else None
+    if claim is not None:
+        return {"persistentVolumeClaim": {"claimName": claim}}
     return {"hostPath": {"path": str(path), "type": "DirectoryOrCreate"}} if path else {}
 
 

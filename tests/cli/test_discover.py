@@ -152,6 +152,10 @@ def test_what_is_proposed_can_be_taken_up(discover, tmp_path):
     assert set(found.images) == {"python", "torch"}
     assert (found.fabric.nodes, found.fabric.transport, found.mfu.nodes) == (2, "NET/IB", 1)
     assert (found.kueue.cluster_queue, found.numa.policy) == (None, "single-numa-node")
+    assert (found.storage.durable.source, found.elastic.max) == ("storage_class", 3)
+
+
+OFFERED = ("fabric", "mfu", "kueue", "numa", "storage", "elastic")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +178,7 @@ def test_sections_come_with_what_was_seen(api, discover, path, answer, said, sec
     text = discover()
     assert said in " ".join(text.replace("\n#", "").split())
     assert re.search(rf"(?m)^# +{re.escape(section)}$", text)
-    assert all(re.search(rf"(?m)^# {name}:", text) for name in ("fabric", "mfu", "kueue", "numa"))
+    assert all(re.search(rf"(?m)^# {name}:", text) for name in OFFERED)
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,23 @@ def storm(left: int, *more: str) -> tuple[str, ...]:
     return tuple(line for n in range(4, left - 1, -1) for line in (*more, AGAIN.format(n)))
 
 
+CLOSES = "W1130 api.py:908 Sending process 411 closing signal SIGTERM"
+LATE = "RuntimeError: [unbound_buffer.cc:81] Timed out waiting 60000ms for recv operation to complete"
+
+
+def _some_done(running: int) -> Plant:
+    """Let only so many of four workers still run, the others having done their work."""
+
+    def plant() -> Dump:
+        dump = _elastic(Dump())
+        for pod in dump.pods[running:]:
+            ended = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+            pod["status"] = {"phase": "Succeeded", "containerStatuses": [{"name": "main", "state": ended}]}
+        return dump
+
+    return plant
+
+
 KINDS: dict[str, Row] = {
     "storm-one-member": (
         _says({1: storm(1, ROOT), 2: storm(1, PEER), 3: storm(2, PEER)}), "trouble", "restart-storm",
@@ -78,6 +95,18 @@ KINDS: dict[str, Row] = {
     ),
     "storm-who-is-not-told": (
         _says({1: storm(1), 2: storm(1)}), "trouble", "restart-storm", ["not told apart"], ["exit code"],
+    ),
+    "storm-of-a-member-that-ends-its-other-ranks": (
+        _says({1: storm(1, CLOSES, ROOT), 2: storm(1, PEER)}), "trouble", "restart-storm",
+        ["worker-0 fails each time", "exit code 17"], ["not told apart", "worker-1 fails each time"],
+    ),
+    "storm-of-members-that-wait-in-vain": (
+        _says({1: storm(1, PEER), 2: storm(1, LATE)}), "trouble", "restart-storm",
+        ["not told apart"], ["worker-1 fails each time"],
+    ),
+    "storm-without-a-word-of-its-own": (
+        _says({1: storm(1), 2: storm(1, PEER)}), "trouble", "restart-storm",
+        ["not told apart"], ["worker-0 fails each time"],
     ),
     "flapping": (
         _says({0: (JOINED,) * 4}), "trouble", "rendezvous-flapping", ["joined 4 times"], ["restart storm"],
@@ -91,6 +120,7 @@ SPARED: dict[str, tuple[Plant, tuple[str, ...]]] = {
     "one-restart": (_says({1: storm(4, ROOT)}), ("restart-storm", "rendezvous-flapping")),
     "one-newcomer": (_says({0: (JOINED,)}), ("rendezvous-flapping", "restart-storm")),
     "enough-workers": (_below(3), ("below-minimum",)),
+    "others-are-done": (_some_done(1), ("below-minimum",)),
     "fixed-size": (_below(2, "--nnodes=4"), ("below-minimum",)),
     "store-off-gpu-nodes": (_store(0), ("store-on-gpu-node",)),
 }

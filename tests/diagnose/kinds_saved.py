@@ -55,6 +55,34 @@ KINDS: dict[str, Row] = {
         _waits("[rank2]: writing state_dict shard", WATCHDOG),
         "trouble", "checkpoint-holds-barrier", ["rank 2"], [],
     ),
+    "a step after the save": (
+        _waits("rank=2 saving checkpoint to /mnt/slow/400", GLOO, more=("step 401 loss 2.2", "step 402 loss 2.1")),
+        "healthy", "", [], ["in the middle of a save"],
+    ),
+    "a save that is only planned": (
+        _waits("rank=2 will save checkpoint every 500 steps", GLOO),
+        "healthy", "", [], ["in the middle of a save"],
+    ),
+    "a setting of saves": (
+        _waits("rank=2 save_checkpoint=True async_save=False", GLOO),
+        "healthy", "", [], ["in the middle of a save"],
+    ),
+    "memory that runs out while a checkpoint is loaded": (
+        _oom(("rank=2 Loading checkpoint shards and writing state_dict cache",)),
+        "trouble", "member-failed", ["OOMKilled"], ["in the middle of a save"],
+    ),
+    "a save beside which an asynchronous one is off": (
+        _oom(("rank=3 async_save disabled", "rank=3 saving checkpoint 12")),
+        "trouble", "member-failed", ["in the middle of a save"], ["asynchronous save keeps"],
+    ),
+    "a rank that gathers figures and not the state": (
+        _oom(("rank=2 gathering model metrics on rank 0", "rank=2 saving checkpoint 12")),
+        "trouble", "member-failed", ["in the middle of a save"], ["gathers the state"],
+    ),
+    "memory that runs out in the steps after a save": (
+        _oom(("rank=0 saving checkpoint 12", *(f"rank=0 step {n} loss 2.1" for n in range(13, 20)))),
+        "trouble", "member-failed", ["OOMKilled"], ["in the middle of a save"],
+    ),
     "a barrier after the save": (
         _waits("rank=2 saving checkpoint to /mnt/slow/400", GLOO, more=("rank=2 checkpoint 400 saved", "step 401")),
         "healthy", "", [], ["in the middle of a save"],

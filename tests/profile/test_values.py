@@ -35,6 +35,11 @@ def tolerations(**one):
     return {"spec": {"tolerations": [one]}}
 
 
+def stored(local=None, **durable):
+    """Return a section of storage."""
+    return {"storage": {"durable": durable, **({"local": local} if local else {})}}
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [
@@ -65,6 +70,21 @@ def tolerations(**one):
         ({"elastic": {"endpoint": "etcd"}}, "elastic.endpoint = 'etcd': must be HOST:PORT"),
         ({"elastic": {"checkpoints": {"claim": "a", "path": "/b"}}}, "elastic.checkpoints: must have either"),
         ({"elastic": {"checkpoints": {}}}, "elastic.checkpoints: must have either `claim` or `path`"),
+        ({"elastic": {"backend": "c10d", "endpoint": "etcd:2379"}},
+         "elastic.endpoint = 'etcd:2379': must be left out with `backend: c10d`"),
+        (stored(source="claim"), "storage.durable.name: with `source: claim` must be a name that Kubernetes takes"),
+        (stored(source="host_path", name="a/b"),
+         "storage.durable.name = 'a/b': with `source: host_path` must be an absolute path; did you mean '/a/b'?"),
+        (stored(source="empty_dir"), "storage.durable.source = 'empty_dir': must be claim, storage_class or host_path"),
+        (stored(source="storage_class", name="a", access="ReadWriteOnce"),
+         "storage.durable.access = 'ReadWriteOnce': must be ReadWriteMany: 2 nodes save together (storage.nodes)"),
+        (stored(source="claim", name="a", size="10GB"),
+         "storage.durable.size = '10GB': must be a size of Kubernetes, such as 200Gi; did you mean '10G'?"),
+        (stored(source="claim", name="a", local={"source": "claim", "name": "b"}),
+         "storage.local.source = 'claim': must have the source host_path or empty_dir"),
+        (stored(source="claim", name="a", local={"source": "empty_dir", "name": "b"}),
+         "storage.local.name = 'b': must be left out with `source: empty_dir`"),
+        ({"storage": None}, "storage: is empty: declare at least `storage.durable`, or leave the key out"),
         ({"mfu": {"training": {"width": 100, "heads": 3}}}, "mfu.training.width = 100: must be a multiple of `heads`"),
         ({"versions": {"volcano": []}}, "versions.volcano: must not be empty"),
         ({"addons": {"kueue": {"source": "x"}}}, "addons: is read for `provider: kind` only, but this is existing"),

@@ -30,6 +30,16 @@ SAVED = re.compile(
     re.IGNORECASE,
 )
 """What they print when they have saved."""
+PLANNED = re.compile(
+    r"\b(?:every|will|disabled|enabled|interval|frequency)\b|(?:save|saving|checkpoint|ckpt|async)\w*\s*=\s*"
+    r"(?:true|false|none|\d+)\b|\b(?:load|restor|resum)(?:e|ed|ing)?\b",
+    re.IGNORECASE,
+)
+"""What tells of saves in general, of a setting of them, or of reading a checkpoint: no save begins with it."""
+STEPPED = re.compile(r"\b(?:step|iter|iteration)\b[ =:#]*\d+", re.IGNORECASE)
+"""What programs print of a step of training."""
+FIGURES = re.compile(r"metric|\bloss|\bstat(?:s|istics)\b|\blogits?\b", re.IGNORECASE)
+"""What is gathered of all ranks and is small."""
 GATHERS = re.compile(
     r"full[_ ]state[_ ]dict|FULL_STATE_DICT|\b(?:gather|consolidat)\w*\b.{0,60}(?:state|model|weight|param|rank ?0)|"
     r"save_16bit_model|rank0_only|offload_to_cpu.{0,20}full",
@@ -76,9 +86,9 @@ def in_save(s: Situation, pod: PodStory, container: str, why: Why) -> Why:
     text, fix = why
     shown = f"in the middle of a save (its log: {words.short(line)!r})"
     rank = rank_of(s, pod, told)
-    if any(ASYNC.search(one) for one in told):
+    if any(ASYNC.search(one) and not PLANNED.search(one) for one in told):
         meant, act = COPY
-    elif any(GATHERS.search(one) for one in told):
+    elif any(GATHERS.search(one) and not FIGURES.search(one) for one in told):
         meant, act = f"{'it' if rank is None else f'rank {rank}'} gathers the state of all ranks", SHARDED
     elif rank == 0 and _alone(s, pod):
         meant, act = RANK_0
@@ -88,12 +98,17 @@ def in_save(s: Situation, pod: PodStory, container: str, why: Why) -> Why:
 
 
 def unfinished(told: Sequence[str]) -> str:
-    """Return the line that tells of a save that did not end, "" for none."""
+    """Return the line that tells of a save that did not end, "" for none.
+
+    Steps go on beside an asynchronous save alone: with a step any other save was over, whether it said so or not.
+    """
+    stepped = False
     for line in reversed(told):
         if SAVED.search(line):
             return ""
-        if SAVING.search(line):
-            return line.strip()
+        if SAVING.search(line) and not PLANNED.search(line):
+            return "" if stepped and not ASYNC.search(line) else line.strip()
+        stepped = stepped or STEPPED.search(line) is not None
     return ""
 
 

@@ -26,9 +26,11 @@ FAILED = re.compile(
 JOINED = re.compile(r"Detected (?P<many>\d+) new nodes from group_rank=\d+; will restart worker group")
 ROOT = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<rank>\d+)")
 FOLLOWED = re.compile(
-    r"Connection (?:closed|reset) by peer|Broken pipe|Sending process \d+ closing signal|NCCL error: remote"
+    r"Connection (?:closed|reset) by peer|Connection refused|Broken pipe|NCCL error: remote|remote process exited|"
+    r"Timed out waiting \d+ ?ms|Watchdog caught collective operation timeout|DistStoreError",
+    re.IGNORECASE,
 )
-"""What a rank prints that fails because another one is gone."""
+"""What a rank prints that fails because another one is gone, or did not come."""
 KILLED = re.compile(r"Unable to shutdown process \d+ via \S*(?P<sent>SIG\w+|\b15\b)?.*forcefully exiting via")
 OFTEN = 3
 """Restarts, or changes of the world, in one log from which on there is more to it than one loss."""
@@ -66,14 +68,18 @@ def _workers(s: Situation) -> list[PodStory]:
 
 
 def below_minimum(s: Situation) -> Iterator[Suspect]:
-    """Fewer workers run than torchrun needs: those that do wait and hold what they have."""
+    """Fewer workers run than torchrun needs: those that do wait and hold what they have.
+
+    Where one has done its work the others are about to: nobody waits for workers then.
+    """
     limits, workers = _limits(s), _workers(s)
     if limits is None or s.ended or s.gone:
         return
     low, high = limits
     running = [pod for pod in workers if pod.phase == "Running" and pod.deleting is None]
     waits = [pod for pod in workers if pod not in running]
-    if not running or len(running) >= low or s.age < STARTS:
+    done = any(pod.phase == "Succeeded" for pod in waits)
+    if not running or len(running) >= low or s.age < STARTS or done:
         return
     held: dict[str, int] = {}
     for pod in running:
@@ -120,10 +126,12 @@ def restart_storm(s: Situation) -> Iterator[Suspect]:
     codes = [hit["code"] for hits in (_hits(s, ROOT).get(worst, []),) for _, hit in hits]
     rank = f", exit code {codes[-1]}" if codes else ""
     where = next((pod.where for pod in s.pods if pod.name == worst), f"Pod/{worst}")
-    if len(by_itself) == 1:
+    # Whose log is silent of others may be cut: the end of a rank of its own must be there too.
+    one = len(by_itself) == 1 and bool(codes)
+    if one:
         text = f"a rank in {worst} fails each time it is started{rank}; the others fail because it is gone"
     else:
-        names = wording.listed(by_itself or sorted(found), 4)
+        names = wording.listed(by_itself if len(by_itself) > 1 else sorted(found), 4)
         text = f"ranks fail each time they are started{rank}; which one fails first is not told apart among {names}"
     cause = Cause(
         f"restart storm: {text}; {last['left']} of {last['most']} restarts are left, then every agent ends",
@@ -132,7 +140,7 @@ def restart_storm(s: Situation) -> Iterator[Suspect]:
     )
     seen = wording.listed([f"{pod}: {len(hits)} restarts" for pod, hits in sorted(found.items())], 4)
     yield fault(
-        "restart-storm", Stage.RUN, cause, seen, SURE if len(by_itself) == 1 else LIKELY, where=(where,),
+        "restart-storm", Stage.RUN, cause, seen, SURE, where=(where,),
         rows=("ELA-004", "ELA-009"), evidence=tuple(line.key for line, _ in found[worst][-4:]),
         look=(f"kubectl logs{s.space} {worst}",),
     )  # fmt: skip

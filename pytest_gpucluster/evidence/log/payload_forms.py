@@ -91,6 +91,8 @@ def lacks(word: Word) -> str:
     return next((part for part in FORMS.get(word.event, ()) if not _has(word.data, part.split("."))), "")
 
 
+WHOLE = ("rank", "world", "index", "restarts", "most", "step", "resumed")
+"""Parts of facts of elastic jobs that are whole numbers, and never negative."""
 SUMS = ("sum", "reduced", "wired")
 """Events that tell a sum over all ranks, in which rank r gave r + 1."""
 
@@ -108,11 +110,19 @@ def doubt(word: Word, world: int | None) -> str:
     odd = next(_not_finite(word.data), None)
     if odd is not None:
         return f"has {odd} as a figure"
+    if word.event.startswith("elastic-"):
+        wrong = next((key for key in WHOLE if key in word.data and not _whole(word.data[key])), None)
+        if wrong is not None:
+            return f"has {word.data[wrong]!r} as `{wrong}`"
     told = word.data.get("expected")
     size = word.number("world") or world
     if word.event in SUMS and size and told is not None and told != size * (size + 1) / 2:
         return f"says that {told} is the sum of {size} ranks"
     return ""
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _not_finite(told: Mapping[str, object]) -> Iterator[float]:

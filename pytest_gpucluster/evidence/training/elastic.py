@@ -1,6 +1,7 @@
 """Elastic jobs: the worlds that formed, the steps they took, and what was done to their workers meanwhile."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 from pytest_gpucluster.evidence.log import fields, payload_lines
@@ -80,8 +81,31 @@ class World:
         """Return when all ranks had taken their first step, None where one did not say so."""
         firsts: dict[str, float] = {}
         for step in self.steps:
-            firsts.setdefault(step.uid, step.t)
-        return max(firsts.values()) if set(firsts) >= set(self.formed) else None
+            if step.uid in self.formed and step.t >= self.formed[step.uid].t:
+                firsts.setdefault(step.uid, step.t)
+        return max(firsts.values(), default=None) if set(firsts) == set(self.formed) else None
+
+    @property
+    def contradiction(self) -> str:
+        """Return what the ranks tell of it that cannot be so, "" for nothing."""
+        sizes = {word.number("world") for word in self.formed.values()}
+        if len(sizes) > 1:
+            return f"its ranks say that it has {' and '.join(sorted(map(str, sizes)))} ranks"
+        ranks = [word.number("rank") for word in self.formed.values()]
+        twice = next((rank for rank in ranks if ranks.count(rank) > 1), None)
+        if twice is not None:
+            return f"{ranks.count(twice)} of its members say that they are rank {twice}"
+        told: dict[str, int] = {}
+        for step in self.steps:
+            if step.uid not in self.formed:
+                return "a member took a step of it that never said that it formed"
+            if step.t < self.formed[step.uid].t:
+                return f"step {step.step} was told before it had formed"
+            before = told.get(step.uid)
+            if before is not None and step.step != before + 1:
+                return f"step {step.step} was told after step {before}"
+            told[step.uid] = step.step
+        return ""
 
     @property
     def last(self) -> Step | None:
@@ -122,12 +146,16 @@ class Training:
         worlds: the worlds that formed, in order.
         changes: what was done to its workers, in order.
         began: what ranks said before their group formed, in order.
+        crashed: what ranks said that failed as they were told to.
+        unformed: steps of a world of which nobody said that it formed.
     """
 
     gang: Gang
     worlds: tuple[World, ...]
     changes: tuple[Change, ...]
     began: tuple[Word, ...]
+    crashed: tuple[Word, ...] = ()
+    unformed: tuple[Word, ...] = ()
 
     def pod(self, uid: str) -> PodStory | None:
         """Return a pod of the job."""
@@ -154,9 +182,28 @@ class Training:
 
 def training(evidence: Evidence, gang: Gang) -> Training:
     """Return what became of an elastic job."""
-    words, uids = payload_lines.words(evidence), {pod.uid for pod in gang.pods}
-    began = tuple(word for word in words.of("elastic-rank") if word.uid in uids)
-    return Training(gang, _worlds(words, uids), _changes(evidence, gang, uids), began)
+    uids = {pod.uid for pod in gang.pods}
+    words = _Told(payload_lines.words(evidence), uids)
+    worlds = _worlds(words)
+    formed = {world.name for world in worlds}
+    unformed = tuple(word for word in words.of("elastic-step") if str(word.data.get("name")) not in formed)
+    changes = _changes(evidence, gang, uids)
+    return Training(gang, worlds, changes, words.of("elastic-rank"), words.of("elastic-crash"), unformed)
+
+
+class _Told:
+    """What the members of one job said, each line once: a log that is read twice tells nothing twice."""
+
+    def __init__(self, words: payload_lines.Words, uids: set[str]) -> None:
+        self._words, self._uids = words, uids
+
+    def of(self, event: str) -> tuple[Word, ...]:
+        """Return the facts of one kind; the same fact at the same time of the program that said it is one."""
+        once: dict[tuple[str, str], Word] = {}
+        for word in self._words.of(event):
+            if word.uid in self._uids:
+                once.setdefault((word.uid, str(word.data) if "t" in word.data else word.key), word)
+        return tuple(once.values())
 
 
 FLAPS = 3
@@ -181,14 +228,13 @@ def flapping(training: Training) -> tuple[World, ...]:
     return tuple(longest) if len(longest) >= FLAPS else ()
 
 
-def _worlds(words: payload_lines.Words, uids: set[str]) -> tuple[World, ...]:
+def _worlds(words: _Told) -> tuple[World, ...]:
     formed: dict[str, dict[str, Word]] = {}
     for word in words.of("elastic-formed"):
-        if word.uid in uids:
-            formed.setdefault(str(word.data.get("name")), {})[word.uid] = word
+        formed.setdefault(str(word.data.get("name")), {})[word.uid] = word
     steps: dict[str, list[Step]] = {}
     for word in words.of("elastic-step"):
-        if word.uid in uids and (number := word.number("step")) is not None:
+        if (number := word.number("step")) is not None:
             steps.setdefault(str(word.data.get("name")), []).append(_step(word, number))
     broken: dict[str, dict[str, Word]] = {}
     for word in words.of("elastic-broken"):
@@ -251,11 +297,16 @@ def _more(told: fields.Object) -> bool:
     return (fields.number(told, "slots") or 0) > (fields.number(told, "was") or 0)
 
 
-def ended(training: Training, uids: Sequence[str], t: float) -> list[tuple[PodStory, int]]:
-    """Return the pods of some that came to an end of their own after a time, each with its exit code."""
+def ended(
+    training: Training, uids: Sequence[str], t: float, end: float = math.inf
+) -> list[tuple[PodStory, int | None]]:
+    """Return the pods of some that came to an end of their own between two times, each with its exit code.
+
+    The code is None where nobody reported one, as of a pod whose node was lost.
+    """
     found = []
     for uid in uids:
         pod = training.pod(uid)
-        if pod is not None and pod.finished is not None and pod.finished > t:
-            found.append((pod, max((code for _, code in pod.exit_codes), default=0)))
+        if pod is not None and pod.finished is not None and t < pod.finished <= end:
+            found.append((pod, max((code for _, code in pod.exit_codes), default=None)))
     return found

@@ -22,6 +22,10 @@ STARVED = Cause(
     "the steps beside the save are slow: writing takes the CPUs, the memory or the network that training needs",
     "give pods more CPUs, write in a process of its own (async_checkpointer_type), or over another network",
 )
+NOISY = Cause(
+    "steps without a save differ by more than the pause that is allowed: other work takes turns with training",
+    "run it on quiet nodes, or declare a larger model or a longer pause (storage.model, storage.pause)",
+)
 OVER = Cause(
     "the state is too small, or the storage too fast, to see the save go on beside training",
     "declare a larger model (storage.model)",
@@ -50,7 +54,7 @@ def pauses_little(evidence: Evidence, given: subjects.Given) -> Finding:
     if longest is not None and longest > bound:
         text = f"{slowest.place} stood still for {longest:.3g} s beside its save; at most {bound:g} s are declared"
         return say.fail(text, *_causes(slowest, bound), violation=True, **more)
-    doubt = _doubt(told, given)
+    doubt = _doubt(told, given, bound)
     if doubt is not None:
         return say.inconclusive(doubt[0], doubt[1], **more)
     usual = slowest.amount("usual") or 0.0
@@ -63,9 +67,13 @@ def pauses_little(evidence: Evidence, given: subjects.Given) -> Finding:
 
 
 def pause(one: Told) -> float | None:
-    """Return the seconds by which a save kept a rank from its next step; None where it is not told."""
-    longest, usual = one.amount("longest"), one.amount("usual")
-    return None if longest is None or usual is None else max(0.0, longest - usual)
+    """Return the seconds by which a save kept a rank from its next step; None where it is not told.
+
+    That is what the longest step took more than a usual one, and never less than the call: until it returns nothing is
+    trained, however slow the steps before were.
+    """
+    longest, usual, call = one.amount("longest"), one.amount("usual"), one.amount("call")
+    return None if longest is None or not usual or call is None else max(call, longest - usual)
 
 
 def _causes(one: Told, bound: float) -> tuple[Cause, ...]:
@@ -75,7 +83,7 @@ def _causes(one: Told, bound: float) -> tuple[Cause, ...]:
     return (BLOCKS, COPY) if one.data.get("early") is not True or call > took / 2 else (COPY,)
 
 
-def _doubt(told: tuple[Told, ...], given: subjects.Given) -> tuple[str, Cause] | None:
+def _doubt(told: tuple[Told, ...], given: subjects.Given, bound: float) -> tuple[str, Cause] | None:
     """Return why a pause that is short enough does not show what it must."""
     missing = shared.absent(told, subjects.count(given, "world") or told[0].word.number("world"))
     if missing:
@@ -85,6 +93,16 @@ def _doubt(told: tuple[Told, ...], given: subjects.Given) -> tuple[str, Cause] |
             return f"{one.place} reports no times", shared.NO_LINE
         if (one.amount("longest") or 0.0) < (one.amount("call") or 0.0):
             return f"{one.place}: its longest step is shorter than the call in it", shared.NO_LINE
+        if not one.amount("steps"):
+            return f"{one.place} took no step beside its save", shared.NO_LINE
+        if (one.amount("took") or 0.0) < (one.amount("call") or 0.0):
+            return f"{one.place}: its save took less time than the call that began it", shared.NO_LINE
+        noise = (one.amount("usual_most") or 0.0) - (one.amount("usual") or 0.0)
+        if noise > bound:
+            return (
+                f"{one.place}: steps without a save differ by {noise:.3g} s, the bound is {bound:g} s",
+                NOISY,
+            )
         if one.data.get("early") is not True:
             return (
                 f"{one.place}: all was written when the call returned: nothing went on beside training",

@@ -29,6 +29,10 @@ STILL_THERE = Cause(
     "the writers were still there: whether the checkpoint outlives them was not tried",
     "look why the pods of the save were not removed in time (budgets.delete)",
 )
+TOO_EARLY = Cause(
+    "the clocks of the two containers are not one, or what was copied is not what was saved",
+    "let the flusher run on the node of the ranks, and copy what their manifest names",
+)
 SAME_NODE = Cause(
     "no other node was free: whether the checkpoint outlives its node was not tried",
     "run with more nodes than save together (storage.nodes)",
@@ -45,7 +49,9 @@ def reaches_durable(evidence: Evidence, given: subjects.Given) -> Finding:
     saved = tuple(one for one in told if one.data.get("how") == "local")
     if not saved:
         return shared.nobody(evidence, gang, say, "a save to the disk of a node")
-    flushed = _flushed(evidence, gang)
+    every = _flushed(evidence, gang)
+    # A flusher that found none names no step; one that copied another checkpoint says nothing of this one.
+    flushed = tuple(word for word in every if word.number("step") in (saved[0].step, None, -1))
     bound = samples.number(fields.sub(given, "storage").get("flush"))
     took = [value for word in flushed if (value := samples.number(word.data.get("seconds"))) is not None]
     slowest = max(took, default=None)
@@ -63,6 +69,9 @@ def reaches_durable(evidence: Evidence, given: subjects.Given) -> Finding:
             f"{bound:g} s are declared"
         )
         return say.fail(text, SLOW, violation=True, **more)
+    odd = _odd(saved, flushed, given)
+    if odd is not None:
+        return say.inconclusive(*odd, **more)
     if bound is None or slowest is None or not any(word.data.get("marked") is True for word in flushed):
         return say.inconclusive(
             "nobody reported that the checkpoint is whole on the durable volume", shared.NO_LINE, **more
@@ -74,6 +83,24 @@ def reaches_durable(evidence: Evidence, given: subjects.Given) -> Finding:
             evidence, loading, wording.Findings(REQUIRED, loading, **more), f"a load of step-{saved[0].step}"
         )
     return _loaded(saved, of_step, wording.Findings(REQUIRED, loading, **more), slowest, given)
+
+
+def _odd(
+    saved: tuple[Told, ...], flushed: tuple[Word, ...], given: subjects.Given
+) -> tuple[str, Cause] | None:
+    """Return what speaks against a copy that was in time, None for nothing."""
+    missing = shared.absent(saved, subjects.count(given, "world") or saved[0].word.number("world"))
+    if missing:
+        return f"save to the disk of a node: {missing}", shared.NO_LINE
+    if not saved[0].digests or any(one.digests != saved[0].digests for one in saved):
+        return f"ranks report different states of step-{saved[0].step}, or none", shared.NO_LINE
+    for word in flushed:
+        seconds = samples.number(word.data.get("seconds"))
+        if seconds is not None and seconds < 0:
+            return f"Pod/{word.pod} copied before its checkpoint was saved, by {-seconds:.3g} s", TOO_EARLY
+        if shared.in_memory(fields.sub(word.data, "mount")):
+            return f"Pod/{word.pod} copied to memory, not to a disk", shared.IN_MEMORY
+    return None
 
 
 def _loaded(

@@ -32,6 +32,14 @@ LOST_POINTER = Cause(
     "`latest` is gone or empty: it is written in place and not moved",
     "write the pointer to another name, synchronise it, and rename it",
 )
+NOT_KEPT = Cause(
+    "the volume lost what was synchronised, or the save said that it was over before its files were there",
+    "look at the volume's cache mode (no write-back, `sync` mounts) and at its server; wait for the save on all ranks",
+)
+STALE_POINTER = Cause(
+    "the pointer was not moved, or the volume shows its old content for a while: a job that starts again loses steps",
+    "move it by rename after each save; mount without caching of attributes (NFS: actimeo=0, noac)",
+)
 MISSED = Cause("every save was over when its rank was killed", "declare more kills (storage.kills)")
 
 
@@ -42,7 +50,7 @@ def last_complete_loads(evidence: Evidence, given: subjects.Given) -> Finding:
     say = wording.Findings(REQUIRED, gang)
     if not told:
         return shared.nobody(evidence, gang, say, "a kill")
-    rounds = [one for one in told if one.data.get("killed")]
+    rounds = _once([one for one in told if one.data.get("killed")])
     met = [one for one in rounds if in_save(one)]
     numbers = (Number("kills in a save", len(met), "", None), Number("kills", len(rounds), ""))
     more = {"evidence": shared.keys(rounds or told), "numbers": numbers, "where": shared.places(told[:1])}
@@ -61,6 +69,9 @@ def last_complete_loads(evidence: Evidence, given: subjects.Given) -> Finding:
                 if of_volume
                 else say.inconclusive(text, shared.NO_LINE, **more)
             )
+    mute = next((text for one in told if (text := _untold(one))), "")
+    if mute:
+        return say.inconclusive(mute, shared.NO_LINE, **more)
     wanted = fields.number(fields.sub(given, "storage"), "kills")
     if wanted is None or len({one.word.number("round") for one in rounds}) < wanted:
         text = f"{wording.count(len(rounds), 'kill')} reported, {wanted or 'an unknown number'} asked for"
@@ -74,6 +85,27 @@ def last_complete_loads(evidence: Evidence, given: subjects.Given) -> Finding:
         f"the same bits each time, and `latest` named it"
     )
     return say.passed(text, **{**more, "where": ()})
+
+
+def _once(rounds: list[Told]) -> list[Told]:
+    """Return one line of each round."""
+    return list({one.word.number("round"): one for one in rounds}.values())
+
+
+def _untold(one: Told) -> str:
+    """Return what a round does not tell that it must, "" for nothing."""
+    steps, look = _steps(one), fields.sub(one.data, "look")
+    saved = [fields.sub(one.data, "digests").get(str(step)) for step in steps]
+    if len(steps) < 2 or not all(saved) or not isinstance(look.get("found"), Mapping):
+        return f"{_kill(one)}: what was saved, or what was found afterwards, was not reported"
+    if saved[0] == saved[1]:
+        return f"{_kill(one)}: both checkpoints hold the same bits, so that one cannot be told from the other"
+    if one.data.get("killed") and (one.amount("after") is None or not one.amount("usual")):
+        return f"{_kill(one)}: when in the save it was killed was not reported"
+    second = fields.sub(look, "found", f"step-{steps[1]}")
+    if not one.data.get("killed") and second.get("marked") is not True:
+        return f"{_kill(one)}: step-{steps[1]} is not complete although nobody was killed"
+    return ""
 
 
 def in_save(one: Told) -> bool:
@@ -103,9 +135,19 @@ def _wrong(one: Told) -> tuple[str, Cause] | None:
         return f"step-{steps[0]}, which was complete, is so no more", OVERWRITTEN
     if not latest:
         return "`latest` names nothing", LOST_POINTER
+    over = steps[-1:] if one.data.get("ended") is True and one.data.get("killed") else []
+    if over and fields.sub(found, f"step-{over[0]}").get("marked") is not True:
+        return f"step-{over[0]}, whose save was over before the kill, is not complete", NOT_KEPT
     pointed = fields.sub(found, latest)
     if pointed.get("marked") is not True:
         return f"`latest` names {latest}, which is not complete", EARLY_POINTER
+    newest = steps[-1:] if over or not one.data.get("killed") else []
+    if (
+        newest
+        and latest != f"step-{newest[0]}"
+        and fields.sub(found, f"step-{newest[0]}").get("marked") is True
+    ):
+        return f"`latest` names {latest}, and the save of step-{newest[0]} was over", STALE_POINTER
     return None
 
 

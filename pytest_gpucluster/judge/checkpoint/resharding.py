@@ -49,6 +49,11 @@ UNFINISHED = Cause(
     "the checkpoint has no commit mark: its save did not come to its end",
     "load the checkpoint that `latest` names; a folder without .metadata is none",
 )
+UNCHANGED = Cause(
+    "training does not change the state, or digests do not see it: that values of the right step were saved is not "
+    "shown",
+    "use a larger rate or fp32 for the model that is saved (storage.model.format)",
+)
 READ = Cause("loading raised an error that is not known here", "read the error, and try to load it alone")
 
 ERRORS: Sequence[tuple[tuple[str, ...], Cause]] = (
@@ -88,6 +93,9 @@ def loads_elsewhere(evidence: Evidence, given: subjects.Given) -> Finding:
         if wrong is not None:
             text, cause, told = wrong
             return say.fail(text, cause, violation=True, where=shared.places(told), **more)
+    same = unchanged(saved)
+    if same:
+        return say.inconclusive(same, UNCHANGED, **more)
     doubt = _doubt(wanted, loads, given)
     if doubt:
         return say.inconclusive(doubt, shared.NO_LINE, **more)
@@ -152,6 +160,17 @@ def _cause(saved: Told, loaded: Told) -> Cause:
     return CHANGED
 
 
+def unchanged(saved: Sequence[Told]) -> str:
+    """Return which states are one and the same, so that what is loaded proves nothing; "" for none."""
+    seen: dict[tuple[str, ...], int | None] = {}
+    for one in saved:
+        if one.digests and seen.setdefault(one.digests, one.step) != one.step:
+            return f"step-{seen[one.digests]} and step-{one.step} are the same in all bits"
+        if one.digests and one.data.get("later") == list(one.digests):
+            return f"the state of step-{one.step} did not change while it was saved"
+    return ""
+
+
 def _doubt(
     wanted: Mapping[int, Sequence[Told]], loads: Mapping[int, Sequence[Told]], given: subjects.Given
 ) -> str:
@@ -165,11 +184,16 @@ def _doubt(
         missing = shared.absent(loaded, load_world or (loaded[0].word.number("world") if loaded else None))
         if missing:
             return f"load of step-{step}: {missing}"
+        bare = next((one for one in loaded if one.data.get("complete") is not True), None)
+        if bare is not None:
+            return f"{bare.place} loaded step-{step} and saw no commit mark (.metadata)"
         if not lines[0].digests or any(one.digests != lines[0].digests for one in lines):
             return f"ranks report different states of step-{step}"
         worlds = {one.word.number("world") for one in loaded}
         if worlds & {one.word.number("world") for one in lines}:
             return f"step-{step} was loaded by as many ranks as saved it"
+    if not any(one.data.get("how") == "async" for lines in wanted.values() for one in lines):
+        return "no rank reported a save beside training"
     return ""
 
 

@@ -13,6 +13,8 @@ REQUIRED = (
 )
 SLACK = 0.02
 """Part of its own bytes that a rank may write less or more: headers, and small state that ranks share."""
+SHARE = 1.5
+"""How many times an equal share one rank's part may be: layers do not always split evenly."""
 HEADERS = 1 << 20
 """Bytes of headers and of the list of tensors that a rank may write beside its part."""
 LEAST = 16 << 20
@@ -26,6 +28,14 @@ GATHERS = Cause(
 UNEVEN = Cause(
     "parts are missing: a rank did not take part in the save, or wrote to a folder that the others do not see",
     "call dcp.save on every rank with the same folder on a volume that all nodes share (ReadWriteMany)",
+)
+UNSPLIT = Cause(
+    "the state is not split over the ranks: one of them has most of it, as in plain data parallel training",
+    "shard the model (fully_shard, or a device mesh of the parallelism that you use) before it is saved",
+)
+OF_OTHERS = Cause(
+    "somebody else wrote the file, or it was written through memory (mmap), which the kernel does not count",
+    "look which process has the file open (lsof), and which storage writer is used",
 )
 SMALL = Cause("the model is too small to tell", "declare a larger model (storage.model)")
 UNREAD = Cause(
@@ -121,13 +131,25 @@ def _doubt(lines: tuple[Told, ...]) -> tuple[str, Cause] | None:
             f"the parts of all ranks are {shared.mb(sum(own))} together, the state is {shared.mb(model)}",
             UNEVEN,
         )
+    if max(own) > SHARE * model / len(own):
+        text = (
+            f"one rank has {shared.mb(max(own))} of {shared.mb(model)}: the state is not split over the ranks"
+        )
+        return text, UNSPLIT
     if model - max(own) < LEAST:
         return f"of {shared.mb(model)} only {shared.mb(model - max(own))} are not a rank's own", SMALL
     unread = [one for one in lines if one.amount("handed") is None or one.amount("memory", "growth") is None]
     if unread:
         return f"{unread[0].place}: what it wrote or how its memory grew is not known", UNREAD
-    if len({one.digests for one in lines}) != 1:
-        return "ranks report different states", shared.NO_LINE
+    short = next(
+        (one for one in lines if (one.amount("handed") or 0.0) < (one.amount("own") or 0.0) * (1 - SLACK)),
+        None,
+    )
+    if short is not None:
+        text = f"{short.place} handed {shared.mb(short.amount('handed') or 0.0)} to the file system"
+        return f"{text}, and has files of {shared.mb(written(short))}", OF_OTHERS
+    if len({one.digests for one in lines}) != 1 or not lines[0].digests:
+        return "ranks report different states, or none", shared.NO_LINE
     return None
 
 

@@ -1,6 +1,8 @@
 """What the rows of checkpoints share: who told what, what a rank failed of, and what a volume is."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pytest_gpucluster.evidence.hardware import checkpoints
 from pytest_gpucluster.evidence.hardware.checkpoints import Told
@@ -16,6 +18,10 @@ NO_LINE = Cause(
     "a rank ended before it reported: it was killed (memory, eviction), or another rank ended first and torchrun "
     "ended all",
     "read the log of the rank that is missing, and the events of its pod",
+)
+IN_MEMORY = Cause(
+    "the volume is memory and no disk: it keeps nothing over the loss of its node",
+    "declare a volume on a disk (storage.durable)",
 )
 FULL = Cause(
     "the volume has no room for the checkpoint",
@@ -108,6 +114,16 @@ def absent(lines: Iterable[Told], world: int | None) -> str:
         return f"rank {wording.listed([str(rank) for rank in missing])} of {world} reported nothing"
     beyond = [rank for rank in ranks if rank >= world]
     return f"rank {beyond[0]} does not belong to a world of {world}" if beyond else ""
+
+
+MEMORY = ("tmpfs", "ramfs", "hugetlbfs", "devtmpfs")
+DISKS_IN_MEMORY = re.compile(r"^/dev/z?ram\d")
+
+
+def in_memory(mount: Mapping[str, Any]) -> bool:
+    """Report whether a mount is memory, under whatever file system."""
+    kind, source = str(mount.get("fs") or "").lower(), str(mount.get("source") or "")
+    return kind in MEMORY or DISKS_IN_MEMORY.match(source) is not None
 
 
 def mount(one: Told) -> str:

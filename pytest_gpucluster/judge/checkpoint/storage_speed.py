@@ -15,17 +15,18 @@ REQUIRED = (
     "while all nodes work at once, every node writes and reads the declared GB/s, no block takes longer than declared, "
     "and what is read is what was written"
 )
-MEMORY = ("tmpfs", "ramfs", "hugetlbfs")
-OWN = ("overlay", "overlayfs", "aufs")
+OWN = ("overlay", "overlayfs", "aufs", "fuse-overlayfs", "unionfs")
 """File systems of a container's own layer."""
+MOUNTED = "/checkpoints"
+"""Where pods mount the durable volume: what lies there on the file system of `/` is on no volume."""
+ENOUGH = 0.9
+"""Part of its share of the model that a rank must move for a figure of the volume."""
+ROUNDED = 1.001
+"""Figures have five digits: a single block may read as a little more than all of them."""
 
 NOT_CLEARED = Cause(
     "the pages of the files stayed in the node's memory: the figure of reading is that of memory",
     "let the durable volume be on a disk; a client with a cache of its own needs the direct mode of its vendor",
-)
-IN_MEMORY = Cause(
-    "the volume is memory and no disk: it keeps nothing over the loss of its node",
-    "declare a volume on a disk (storage.durable)",
 )
 CONTAINER_DISK = Cause(
     "the folder is in the container's own layer: no volume is mounted there",
@@ -46,6 +47,14 @@ TAIL = Cause(
 WRONG = Cause(
     "what was read back is not what was written: the storage or its network damages data",
     "take the volume out of use; look for checksum errors at the server and on the node's adapters",
+)
+TOGETHER = Cause(
+    "the pods of several nodes were put on one, or nodes reported nothing: what all of them get was not tried",
+    "look where the pods of the save ran, and why; fewer nodes may be declared (storage.nodes)",
+)
+LITTLE = Cause(
+    "fewer bytes were moved than a rank's part of the declared model: caches of disks and servers are faster",
+    "run the shipped payload without --raw",
 )
 UNTOLD = Cause(
     "times of single blocks are not reported: an average hides stalls",
@@ -136,13 +145,13 @@ def _slow(
         if below and least is not None:
             worst = min(below, key=lambda one: getattr(one, what))
             own = getattr(alone[0], what) if alone else None
-            cause = SHARED_LIMIT if own is not None and own >= least else NODE_LIMIT
+            causes = _limits(nodes, below, alone, own, least)
             text = (
                 f"{worst.node} {verb} {getattr(worst, what):.3g} GB/s while all nodes do, the floor is {least:g} "
                 f"({floor.get('origin')})"
             )
             text += f"; {alone[0].node} alone {own:.3g}" if own is not None else ""
-            return text, (cause,), [line for one in below for line in one.lines]
+            return text, causes, [line for one in below for line in one.lines]
     most = samples.number(floor.get("tail"))
     if most is not None:
         for one in (line for node in nodes for line in node.lines):
@@ -156,18 +165,48 @@ def _slow(
     return None
 
 
+def _limits(
+    nodes: tuple[Speed, ...], below: list[Speed], alone: tuple[Speed, ...], own: float | None, least: float
+) -> tuple[Cause, ...]:
+    """Return why nodes are too slow while all work, as far as one node alone and the others beside it tell."""
+    if own is None:
+        return (SHARED_LIMIT, NODE_LIMIT)
+    if own < least:
+        return (NODE_LIMIT,)
+    # The one that worked alone keeps its speed beside the others: what limits them may be their own.
+    fast = {one.node for one in nodes} - {one.node for one in below}
+    return (NODE_LIMIT, SHARED_LIMIT) if alone[0].node in fast else (SHARED_LIMIT,)
+
+
+def _expected(given: subjects.Given) -> float:
+    """Return the bytes of a rank's part of the declared model, 0 where it is not known."""
+    model, world = fields.sub(given, "storage", "model"), subjects.count(given, "world")
+    layers, width = fields.number(model, "layers"), fields.number(model, "width")
+    if not layers or not width or not world:
+        return 0.0
+    each = 2 if model.get("format") == "bf16" else 4
+    return layers * width**2 * each * (3 if model.get("moments") is True else 1) / world
+
+
 def _doubts(lines: tuple[Told, ...], given: subjects.Given) -> list[tuple[str, Cause, list[Told]]]:
     """Return why figures cannot be taken for those of the volume."""
     found: list[tuple[str, Cause, list[Told]]] = []
     missing = shared.absent(lines, subjects.count(given, "world") or lines[0].word.number("world"))
     if missing:
         found.append((missing, shared.NO_LINE, []))
+    nodes = {one.node for one in lines}
+    asked = subjects.count(given, "nodes") or 1
+    if len(nodes) < asked:
+        text = f"{wording.count(len(nodes), 'node')} of {asked} moved bytes: {wording.listed(sorted(nodes))}"
+        found.append((text, TOGETHER, []))
+    least = _expected(given)
     for one in lines:
-        kind = str(fields.sub(one.data, "mount").get("fs") or "")
+        mount = fields.sub(one.data, "mount")
+        kind = str(mount.get("fs") or "").lower().removeprefix("fuse.")
         cached = one.amount("cached")
-        if kind in MEMORY:
-            found.append((f"{one.place}: {shared.mount(one)} is memory, not a disk", IN_MEMORY, [one]))
-        elif kind in OWN:
+        if shared.in_memory(mount):
+            found.append((f"{one.place}: {shared.mount(one)} is memory, not a disk", shared.IN_MEMORY, [one]))
+        elif kind in OWN or (mount.get("point") == "/" and str(mount.get("path")).startswith(MOUNTED)):
             found.append(
                 (f"{one.place}: {shared.mount(one)} is the container's own disk", CONTAINER_DISK, [one])
             )
@@ -185,6 +224,15 @@ def _doubts(lines: tuple[Told, ...], given: subjects.Given) -> list[tuple[str, C
             or one.data.get("same") is not True
         ):
             found.append((f"{one.place} did not write and read back", shared.NO_LINE, [one]))
+        elif (one.amount("bytes") or 0.0) < least * ENOUGH:
+            moved = shared.mb(one.amount("bytes") or 0.0)
+            text = f"{one.place} moved {moved}, its part of the model is {shared.mb(least)}"
+            found.append((text, LITTLE, [one]))
+        elif any(
+            (one.amount(f"{what}_most") or 0.0) > (one.amount(what) or 0.0) * ROUNDED
+            for what in ("write", "read")
+        ):
+            found.append((f"{one.place}: one block took longer than all of them", shared.NO_LINE, [one]))
         if one.amount("write_most") is None or one.amount("read_most") is None:
             found.append((f"{one.place} does not report its slowest block", UNTOLD, [one]))
     return found

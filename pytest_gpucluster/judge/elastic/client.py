@@ -23,6 +23,18 @@ BROKEN = Cause(
 )
 
 
+def _odd(word: payload_lines.Word, backend: str) -> str:
+    """Return what a worker that lacks nothing says against it, "" for nothing."""
+    missing = fields.sub(word.data, "missing")
+    if missing:
+        return f"names {wording.listed(list(missing))} as missing"
+    if not word.data.get("torch"):
+        return "names no torch"
+    if backend == "etcd-v2" and not fields.sub(word.data, "modules"):
+        return "names no client of etcd"
+    return ""
+
+
 @subjects.judge
 def in_the_image(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge ELA-006."""
@@ -50,6 +62,10 @@ def in_the_image(evidence: Evidence, given: subjects.Given) -> Finding:
     mute = [pod.name for pod in started if pod.uid not in {word.uid for word in words}]
     if mute or not words:
         return told.inconclusive(f"{wording.listed(mute) or 'no worker'} did not say what its image has")
+    for word in words:
+        odd = _odd(word, backend)
+        if odd:
+            return told.inconclusive(f"{word.pod} says that all is there, but {odd}")
     modules = fields.sub(words[0].data, "modules")
     more = "".join(f", {name} {version}" for name, version in modules.items())
     text = (

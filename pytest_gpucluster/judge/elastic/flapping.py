@@ -4,9 +4,9 @@ The job of which a rank fails in its first step forms a world for each attempt a
 found from what ranks tell, with the rank behind it. A job that re-forms and takes steps in between must not be.
 """
 
-from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.training import elastic
+from pytest_gpucluster.evidence.training.elastic import Training, World
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.elastic import shared
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -59,13 +59,20 @@ def detected(evidence: Evidence, given: subjects.Given) -> Finding:
     other, _ = shared.training(evidence, given, "inert")
     if other is not None and other.gang.uid != story.gang.uid and elastic.flapping(other):
         return told.fail(f"{other.gang.title} takes steps and counts as flapping too", PROGRESS)
-    crashed = [
-        word for word in payload_lines.words(evidence).of("elastic-crash") if story.pod(word.uid) is not None
-    ]
-    if not crashed:
+    if not story.crashed:
         return told.fail(
             f"{len(flap)} worlds in a row made no progress, and no member is seen behind it", UNSEEN
         )
-    pod = story.pod(crashed[-1].uid)
-    text = f"{len(flap)} worlds in a row made no progress; behind it: {pod.where if pod else crashed[-1].pod}"
-    return told.passed(text)
+    behind = [uid for uid in flap[0].formed if all(uid in _crashed(story, world) for world in flap)]
+    if not behind:
+        return told.inconclusive(
+            f"{len(flap)} worlds in a row made no progress, and no member failed in each of them"
+        )
+    places = wording.listed([pod.where for uid in behind if (pod := story.pod(uid)) is not None])
+    text = f"{len(flap)} worlds in a row made no progress; behind it: {places}"
+    return shared.unless_contradicted(story, given, told.passed(text))
+
+
+def _crashed(story: Training, world: World) -> set[str]:
+    """Return the members that failed by themselves in a world."""
+    return {word.uid for word in story.crashed if str(word.data.get("name")) == world.name}

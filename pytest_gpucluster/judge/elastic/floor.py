@@ -11,7 +11,7 @@ from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.training.elastic import Training
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.elastic import shared
-from pytest_gpucluster.judge.elastic.shrink import GHOST, Loss, loss_of
+from pytest_gpucluster.judge.elastic.shrink import GHOST, TOO_SMALL, Loss, loss_of
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -25,10 +25,6 @@ OVERSHOOT = 1.5
 WAITED = re.compile(r"Rendezvous(Timeout|Closed)Error|rendezvous\b.{0,80}\btimed? ?-?out", re.IGNORECASE)
 """How torchrun says that others did not come, or that another agent gave up first."""
 
-TOO_SMALL = Cause(
-    "the smallest number of workers was not told to torchrun, or is another one (--nnodes=MIN:MAX)",
-    "give --nnodes the declared minimum and maximum",
-)
 NO_BOUND = Cause(
     "nothing bounds the wait for others: join_timeout is long (600 s by default), or pods that end are started again "
     "and wait anew",
@@ -62,7 +58,8 @@ def stalls_bounded(evidence: Evidence, given: subjects.Given) -> Finding:
     if not below or wait is None or smallest is None:
         text = f"{story.gang.title}: its workers never fell below the minimum"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, story.gang)
-    return _judged(evidence, given, story, below[-1], (int(smallest), wait))
+    judged = _judged(evidence, given, story, below[-1], (int(smallest), wait))
+    return shared.unless_contradicted(story, given, judged)
 
 
 def _judged(
@@ -119,26 +116,30 @@ def _ended(
         return told.inconclusive(
             f"{names} still waited when the evidence ends, after {watched:.1f} s of at most {bound:.1f} s"
         )
+    untold = [pod for pod in left if not pod.exit_codes]
+    if untold:
+        return told.inconclusive(f"nobody reported the exit code of {untold[0].where}")
     well = [pod for pod in left if all(code == 0 for _, code in pod.exit_codes)]
     if well:
         return told.fail(f"{well[0].name} ended with 0, as if training were done", HIDDEN, violation=True)
-    said = {pod.uid: line for pod in left if (line := _said(evidence, pod.uid)) is not None}
+    said = {pod.uid: line for pod in left if (line := _said(evidence, pod.uid, loss.change.t)) is not None}
     mute = [pod for pod in left if pod.uid not in said and evidence.logs(pod.uid)]
     if mute:
         return told.fail(f"{mute[0].name} ended and its log does not say that it waited in vain", SILENT)
-    if not said:
-        return told.inconclusive("no log of a worker that was left was read")
+    unread = [pod.name for pod in left if pod.uid not in said]
+    if unread:
+        return told.inconclusive(f"the log of {wording.listed(unread)} was not read")
     last = max((pod.finished or 0.0) for pod in left) - loss.change.t
     words, key = next(iter(said.values()))
     text = f"no step was taken, and the last gave up {last:.1f} s after the loss (join_timeout {wait:g} s): "
     return told.passed(f"{text}{wording.short(words, 120)}", evidence=(loss.change.key, key))
 
 
-def _said(evidence: Evidence, uid: str) -> tuple[str, str] | None:
-    """Return the line in which a worker says that it waited in vain, and its key; the last such line."""
+def _said(evidence: Evidence, uid: str, since: float) -> tuple[str, str] | None:
+    """Return the last line after a time in which a worker says that it waited in vain, and its key."""
     found = [
         (text.strip(), line.key)
         for line in evidence.logs(uid)
-        if WAITED.search(text := str(line.data.get("line") or ""))
+        if line.t > since and WAITED.search(text := str(line.data.get("line") or ""))
     ]
     return found[-1] if found else None

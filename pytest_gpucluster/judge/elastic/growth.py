@@ -47,12 +47,22 @@ def grows(evidence: Evidence, given: subjects.Given) -> Finding:
     tries = [
         (change, old)
         for change in story.changes
-        if change.what == elastic.BACK and (old := story.before(change.t)) is not None
+        if change.what == elastic.BACK
+        and (old := story.before(change.t)) is not None
+        and not _whole(given, story, change, old)
     ]
     if not tries:
         text = f"{story.gang.title}: room never came back while a smaller world trained"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, story.gang)
-    return wording.together([_judged(evidence, given, story, change, old) for change, old in tries])
+    judged = wording.together([_judged(evidence, given, story, change, old) for change, old in tries])
+    return shared.unless_contradicted(story, given, judged)
+
+
+def _whole(given: subjects.Given, story: Training, change: Change, old: World) -> bool:
+    """Report whether no worker was missing when room came back, or the world had lost one and not formed anew yet."""
+    most = shared.declared(given, "max")
+    lost = {uid for one in story.changes if old.whole <= one.t < change.t for uid in one.uids}
+    return (most is not None and old.size >= most) or bool(lost & set(old.formed))
 
 
 def _judged(
@@ -68,7 +78,11 @@ def _judged(
     ]
     running = [pod for pod in fresh if pod.running is not None and pod.running <= end]
     larger = next((w for w in story.after(change.t, end) if w.size > old.size), None)
-    since = min((pod.running for pod in running if pod.running is not None), default=change.t)
+    # Of several newcomers those count that were taken in: one that failed before was not to be waited for.
+    taken = [pod for pod in running if larger is not None and pod.uid in larger.formed] or running
+    since = (max if larger is not None else min)(
+        (pod.running for pod in taken if pod.running is not None), default=change.t
+    )
     numbers = (
         Number(
             "time until the missing worker runs",
@@ -88,8 +102,8 @@ def _judged(
     first = larger.first_step if larger.complete else None
     if first is None:
         text = f"a world of {larger.size} formed, but not all of its ranks reported a step in {waited:.1f} s"
-        late = end - since > shared.patience(given)
-        return told.fail(text, SHARED_STORE, violation=True) if late else told.inconclusive(text)
+        late = end - since > shared.patience(given) and not larger.contradiction
+        return told.fail(text, shared.NO_STEP, violation=True) if late else told.inconclusive(text)
     bound, took = shared.declared(given, "reform"), first - since
     text = f"a world of {larger.size} took its first step {took:.1f} s after the missing worker ran"
     if bound is not None and took > bound + subjects.of(evidence, given).grain:

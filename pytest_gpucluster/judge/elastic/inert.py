@@ -4,6 +4,7 @@ The very loss that a job with its store outside survives (ELA-001) must end this
 worker that is left goes on, the detector of ELA-001 shows nothing on this cluster.
 """
 
+from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.training import elastic
 from pytest_gpucluster.judge import subjects, wording
@@ -37,6 +38,17 @@ def ends_with_its_host(evidence: Evidence, given: subjects.Given) -> Finding:
     if not losses:
         return told.inconclusive("its first worker was never lost while it trained")
     loss = losses[0]
+    outside = [
+        word
+        for word in payload_lines.words(evidence).of("elastic-client")
+        if story.pod(word.uid) is not None and word.data.get("backend") != "c10d"
+    ]
+    if outside:
+        return told.inconclusive(
+            f"{outside[0].pod} was asked for {outside[0].data.get('backend')}, not for c10d"
+        )
+    if not any(loss.old.formed[uid].number("index") == 0 for uid in loss.lost):
+        return told.inconclusive("the worker that was lost is not the one with the store")
     ends = elastic.ended(story, loss.left, loss.change.t)
     last = max((pod.finished or 0.0 for pod, _ in ends), default=None)
     number = Number(
@@ -59,11 +71,13 @@ def ends_with_its_host(evidence: Evidence, given: subjects.Given) -> Finding:
         return told.inconclusive(
             f"not every worker that was left had ended {waited:.1f} s after the loss", **more
         )
+    untold = [pod.where for pod, code in ends if code is None]
+    if untold:
+        return told.inconclusive(f"nobody reported the exit code of {untold[0]}", **more)
     well = [pod.name for pod, code in ends if code == 0]
     if well:
         return told.fail(f"{well[0]} ended with 0, as if training were done", **more)
     pod, code = ends[-1]
     took = (pod.finished or evidence.end) - loss.change.t
-    return told.passed(
-        f"{pod.where} ended with {code} {took:.1f} s after the host was lost; nothing went on", **more
-    )
+    text = f"{pod.where} ended with {code} {took:.1f} s after the host was lost; nothing went on"
+    return shared.unless_contradicted(story, given, told.passed(text, **more))

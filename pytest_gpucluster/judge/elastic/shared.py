@@ -7,9 +7,13 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.training import elastic
 from pytest_gpucluster.evidence.training.elastic import Training, World
 from pytest_gpucluster.judge import subjects
-from pytest_gpucluster.requirement import Number
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 MEASURED = "measured by the driver, from the change to the line of the last rank"
+NO_STEP = Cause(
+    "the world has formed and hangs in its first step, or what its ranks say is lost on its way to the log",
+    "look where its ranks are (py-spy dump --pid, in the pod), and whether kubectl logs shows their lines",
+)
 PATIENCE = 120.0
 """Seconds after which a world that did not form counts as one that does not form, if nothing is declared: torchrun's
 own time-outs need 45 s on a quiet machine."""
@@ -42,6 +46,32 @@ def declared_text(given: subjects.Given, key: str) -> str:
 def patience(given: subjects.Given) -> float:
     """Return the seconds after which a world that did not form counts as one that does not form."""
     return declared(given, "reform") or PATIENCE
+
+
+def unless_contradicted(story: Training, given: subjects.Given, finding: Finding) -> Finding:
+    """Return a finding as it is, a pass as undecided where the job's ranks tell what cannot be so."""
+    doubt = _doubt(story, given) if finding.verdict is Verdict.PASS else ""
+    if not doubt:
+        return finding
+    observed = f"{story.gang.title}: {doubt}; else: {finding.observed}"
+    return dataclasses.replace(finding, verdict=Verdict.INCONCLUSIVE, observed=observed)
+
+
+def _doubt(story: Training, given: subjects.Given) -> str:
+    """Return what a job's ranks tell that cannot be so of the job that was asked for, "" for nothing."""
+    for world in story.worlds:
+        if world.contradiction:
+            return f"the world of {world.size} at t={world.began:.1f} s: {world.contradiction}"
+    if story.unformed:
+        word = story.unformed[0]
+        return f"{word.pod} took step {word.number('step')} in a world of which nobody said that it formed"
+    most = declared(given, "max_restarts")
+    beyond = next(
+        (word for word in story.began if most is not None and (word.number("restarts") or 0) > most), None
+    )
+    if beyond is not None:
+        return f"{beyond.pod} was restarted {beyond.number('restarts')} times, declared are at most {most:g}"
+    return ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,6 +8,7 @@ anybody noticed are told apart; so is a world that came too late.
 import dataclasses
 
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.training import elastic
 from pytest_gpucluster.evidence.training.elastic import Change, Training, World
 from pytest_gpucluster.judge import subjects, wording
@@ -38,6 +39,18 @@ GHOST = Cause(
     "of the old world miss nobody",
     "look at the processes of the node (crictl ps), restart its kubelet or container runtime, and fence nodes that do "
     "not answer before their pods are replaced",
+)
+NOT_MET = Cause(
+    "the workers do not meet again: the store cannot be reached any more, or they do not all come within join_timeout",
+    "read the last lines of their logs; look whether the store's pod runs and its name resolves",
+)
+TOO_SMALL = Cause(
+    "the smallest number of workers was not told to torchrun, or is another one (--nnodes=MIN:MAX)",
+    "give --nnodes the declared minimum and maximum",
+)
+APART = Cause(
+    "the workers meet at different stores, or under different ids: each part believes that it is the whole job",
+    "let all of them name one endpoint, one --rdzv-id and one path; a c10d endpoint must be the same host for all",
 )
 NOT_NOTICED = Cause(
     "nobody is in a collective: ranks notice a loss in their next collective, not before",
@@ -72,7 +85,8 @@ def goes_on(evidence: Evidence, given: subjects.Given) -> Finding:
             else "no world formed, so none could shrink"
         )
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, f"{story.gang.title}: {text}", story.gang)
-    return wording.together([_judged(evidence, given, story, loss) for loss in losses])
+    judged = wording.together([_judged(evidence, given, story, loss) for loss in losses])
+    return shared.unless_contradicted(story, given, judged)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,9 +136,10 @@ def _judged(evidence: Evidence, given: subjects.Given, story: Training, loss: Lo
     names = [pod.name for uid in loss.lost if (pod := story.pod(uid)) is not None]
     how = "was lost" if loss.change.what == elastic.LOST else "was no longer asked for"
     start = f"{story.gang.title}: {wording.listed(names)} {how} at t={loss.change.t:.1f} s; "
-    smaller = next(
-        (w for w in loss.new if w.size < loss.old.size and not set(loss.lost) & set(w.formed)), None
-    )
+    without = [w for w in loss.new if w.size < loss.old.size and not set(loss.lost) & set(w.formed)]
+    # A world of some of them may form before the one of all of them.
+    whole = (w for w in without if w.complete and set(w.formed) == set(loss.left))
+    smaller = next(whole, without[0] if without else None)
     numbers = shared.numbers(story, given, shared.Reform(loss.change.t, loss.old, smaller, evidence.end))
     keys = (loss.change.key, *((smaller.key,) if smaller is not None else ()))
     told = wording.Findings(REQUIRED, story.gang, start=start, evidence=keys, numbers=numbers)
@@ -133,6 +148,9 @@ def _judged(evidence: Evidence, given: subjects.Given, story: Training, loss: Lo
     first = smaller.first_step if smaller.complete else None
     if first is None:
         return _unfinished(given, loss, smaller, told)
+    other = _of_others(given, story, loss, smaller, told)
+    if other is not None:
+        return other
     bound = shared.declared(given, "reform")
     took = first - loss.change.t
     text = f"a world of {smaller.size} took its first step {took:.1f} s later"
@@ -140,6 +158,60 @@ def _judged(evidence: Evidence, given: subjects.Given, story: Training, loss: Lo
     if bound is not None and took > bound + subjects.of(evidence, given).grain:
         return told.fail(f"{text}, the bound is {bound:g} s", SLOW, violation=True)
     return told.passed(f"{text}{kept}")
+
+
+def _of_others(
+    given: subjects.Given, story: Training, loss: Loss, smaller: World, told: wording.Findings
+) -> Finding | None:
+    """Return what is wrong with a smaller world that trains: too small, or not of those that were left; else None."""
+    if smaller.size < (shared.declared(given, "min") or 1):
+        return told.fail(f"a world of {smaller.size} trains", TOO_SMALL, violation=True)
+    out = [uid for uid in loss.left if uid not in smaller.formed]
+    beside = next(
+        (w for w in loss.new if w.complete and w.first_step is not None and set(w.formed) & set(out)), None
+    )
+    if beside is not None and not set(beside.formed) & set(smaller.formed):
+        text = f"worlds of {smaller.size} and of {beside.size} train at once"
+        return told.fail(text, APART, violation=True, evidence=(loss.change.key, smaller.key, beside.key))
+    ends = elastic.ended(story, out, loss.change.t, loss.end)
+    if ends:
+        return told.fail(_ends(loss, ends), *_why_ended(given, story, loss, ends), violation=True)
+    new = [pod.name for uid in smaller.formed if uid not in loss.left and (pod := story.pod(uid)) is not None]
+    if out or new:
+        who = f"{wording.listed(new)} took part in" if new else "not all that were left are in"
+        return told.inconclusive(
+            f"a world of {smaller.size} trains, but {who} it: that the world shrinks was not tried"
+        )
+    return None
+
+
+def _ends(loss: Loss, ends: list[tuple[PodStory, int | None]]) -> str:
+    """Say which workers that were left ended."""
+    first, code = ends[0]
+    after = min(pod.finished or 0.0 for pod, _ in ends) - loss.change.t
+    return (
+        f"{wording.count(len(ends), 'worker')} of {len(loss.left)} that were left ended, {first.name} first with "
+        f"code {'unknown' if code is None else code} after {after:.1f} s"
+    )
+
+
+def _why_ended(
+    given: subjects.Given, story: Training, loss: Loss, ends: list[tuple[PodStory, int | None]]
+) -> list[Cause]:
+    """Return why workers that were left may have ended, as far as what they told leaves it open."""
+    causes = []
+    hosts = {uid for uid, word in loss.old.formed.items() if word.number("index") == 0}
+    if shared.declared_text(given, "backend") == "c10d" and hosts & set(loss.lost):
+        causes.append(HOST_LOST)
+    if any(_used_up(story, pod.uid, pod.finished or loss.end) for pod, _ in ends):
+        causes.append(NO_RESTARTS)
+    return [*causes, SHARED_STORE, NOT_MET]
+
+
+def _used_up(story: Training, uid: str, t: float) -> bool:
+    """Report whether an agent may have had no restarts left: it had used all that it was given, or did not say."""
+    most = [word.number("most") for word in story.began if word.uid == uid]
+    return not most or None in most or story.restarts(uid, t) >= max(one or 0 for one in most)
 
 
 def _no_smaller(given: subjects.Given, story: Training, loss: Loss, told: wording.Findings) -> Finding:
@@ -151,16 +223,9 @@ def _no_smaller(given: subjects.Given, story: Training, loss: Loss, told: wordin
             f"t={replaced.began:.1f} s): that the world shrinks was not tried",
             evidence=(loss.change.key, replaced.key),
         )
-    ends = elastic.ended(story, loss.left, loss.change.t)
+    ends = elastic.ended(story, loss.left, loss.change.t, loss.end)
     if ends:
-        first, code = ends[0]
-        text = (
-            f"{wording.count(len(ends), 'worker')} of {len(loss.left)} that were left ended, {first.name} first with "
-            f"code {code} after {min(p.finished or 0.0 for p, _ in ends) - loss.change.t:.1f} s"
-        )
-        inside = shared.declared_text(given, "backend") == "c10d"
-        causes = (HOST_LOST, NO_RESTARTS) if inside else (NO_RESTARTS, SHARED_STORE)
-        return told.fail(text, *causes, violation=True)
+        return told.fail(_ends(loss, ends), *_why_ended(given, story, loss, ends), violation=True)
     later = [step for step in loss.old.steps if loss.change.t + NOTICED < step.t <= loss.end]
     gone = [pod for uid in loss.lost if (pod := story.pod(uid)) is not None and pod.deleted is not None]
     if later and gone and not loss.new:
@@ -172,7 +237,7 @@ def _no_smaller(given: subjects.Given, story: Training, loss: Loss, told: wordin
         )
     waited = loss.end - loss.change.t
     if waited > shared.patience(given):
-        causes = (SHARED_STORE, NO_RESTARTS) if loss.old.broken else (NOT_NOTICED, GHOST)
+        causes = (SHARED_STORE, NOT_MET) if loss.old.broken else (NOT_NOTICED, GHOST)
         return told.fail(f"no world formed in {waited:.1f} s", *causes, violation=True)
     return told.inconclusive(f"no world formed in the {waited:.1f} s that were watched")
 
@@ -190,13 +255,15 @@ NOTICED = 2.0
 def _unfinished(given: subjects.Given, loss: Loss, smaller: World, told: wording.Findings) -> Finding:
     """Say what is missing of a smaller world that began to form."""
     silent = smaller.size - len(smaller.formed)
+    waited = loss.end - loss.change.t
+    if smaller.contradiction:
+        return told.inconclusive(f"a world of {smaller.size} formed, but {smaller.contradiction}")
     what = (
         f"{silent} of its ranks did not report"
         if silent > 0
         else "it took no step that all of its ranks reported"
     )
-    waited = loss.end - loss.change.t
     text = f"a world of {smaller.size} formed, but {what} in {waited:.1f} s"
     if waited > shared.patience(given):
-        return told.fail(text, SHARED_STORE, violation=True)
+        return told.fail(text, shared.NO_STEP, violation=True)
     return told.inconclusive(text)

@@ -2,7 +2,7 @@
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.objects import node_status
+from pytest_gpucluster.evidence.objects import gpu_names, node_status
 from pytest_gpucluster.evidence.objects import pods as stories
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import subjects, wording
@@ -56,9 +56,13 @@ def off_gpu_nodes(evidence: Evidence, given: subjects.Given) -> Finding:
     unseen = [pod.node for pod in placed if pod.node not in machines]
     if unseen:
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, f"the node {unseen[0]} was not seen")
-    asked = {pod.name: int(fields.demands(pod.last).get(resource, 0)) for pod in placed}
+    asked = {pod.name: _gpus(pod, resource) for pod in placed}
     number = Number(
-        f"{resource} that it asks for", float(max(asked.values())), "", 0.0, "a store needs no GPU"
+        "GPUs that it asks for",
+        float(max(sum(one.values()) for one in asked.values())),
+        "",
+        0.0,
+        "a store needs no GPU",
     )
     told = wording.Findings(
         REQUIRED,
@@ -68,13 +72,27 @@ def off_gpu_nodes(evidence: Evidence, given: subjects.Given) -> Finding:
     )
     wanting = [pod for pod in placed if asked[pod.name]]
     if wanting:
-        text = f"{wanting[0].where} asks for {asked[wanting[0].name]} {resource}"
-        return told.fail(text, ASKS_FOR_GPU, violation=True)
+        found = wording.listed([f"{count} {name}" for name, count in asked[wanting[0].name].items()])
+        return told.fail(f"{wanting[0].where} asks for {found}", ASKS_FOR_GPU, violation=True)
+    claims = [pod for pod in placed if fields.items(pod.last, "spec", "resourceClaims")]
+    if claims:
+        return told.inconclusive(
+            f"{claims[0].where} claims devices (resourceClaims): whether GPUs was not asked"
+        )
     on = [pod for pod in placed if machines[pod.node].has_gpus(resource)]
     if on:
         # Where there is no other node the presupposition says so, which is no violation.
         return told.fail(f"{on[0].where}, which offers {resource}", ON_GPU_NODE)
     return told.passed(wording.listed([f"{pod.where}, which offers no {resource}" for pod in placed]))
+
+
+def _gpus(pod: PodStory, resource: str) -> dict[str, int]:
+    """Return what a pod asks for that stands for GPUs, under the declared name or any other."""
+    return {
+        name: int(count)
+        for name, count in fields.demands(pod.last).items()
+        if count and (name == resource or gpu_names.reads_as_gpu(name))
+    }
 
 
 def _stores(evidence: Evidence, given: subjects.Given) -> list[PodStory]:

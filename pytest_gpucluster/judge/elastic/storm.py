@@ -4,8 +4,12 @@ Attempts are counted by what ranks say when they start, in each pod. A job that 
 started again beyond its agents, one that ended for another reason and one that hides its failure are told apart.
 """
 
-from pytest_gpucluster.evidence.log import payload_lines
+import math
+
+from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.objects import containers
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.training import elastic
 from pytest_gpucluster.evidence.training.elastic import Training
 from pytest_gpucluster.judge import subjects, wording
@@ -48,9 +52,7 @@ def bounded(evidence: Evidence, given: subjects.Given) -> Finding:
     if story is None:
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, missing)
     allowed = subjects.count(given, "attempts")
-    crashes = [
-        word for word in payload_lines.words(evidence).of("elastic-crash") if story.pod(word.uid) is not None
-    ]
+    crashes = story.crashed
     counts = attempts(story)
     most = max(counts.values(), default=0)
     number = Number(
@@ -86,13 +88,22 @@ def bounded(evidence: Evidence, given: subjects.Given) -> Finding:
         text = f"{open_[0].name} has not ended {waited:.1f} s after the first failure"
         late = subjects.timed_out(evidence, crashes[0].t) is not None
         return told.fail(text, STILL, violation=True) if late else told.inconclusive(text)
-    well = [pod for pod in pods if pod.finished is not None and all(code == 0 for _, code in pod.exit_codes)]
+    over = [pod for pod in pods if pod.finished is not None]
+    untold = [pod for pod in over if not pod.exit_codes]
+    if untold:
+        return told.inconclusive(f"nobody reported the exit code of {untold[0].where}")
+    well = [pod for pod in over if all(code == 0 for _, code in pod.exit_codes)]
     if well:
         return told.fail(f"{well[0].name} ended with 0 although a rank failed", HIDDEN, violation=True)
     if most < allowed:
         return told.inconclusive(
             f"it ended after {most} of {allowed} attempts: what ended it was not its restarts"
         )
+    failed = {uid: sum(word.uid == uid for word in crashes) for uid in {word.uid for word in crashes}}
+    if len(failed) > 1:
+        return told.inconclusive(f"{len(failed)} members failed, and not one alone each time")
+    if max(failed.values()) < most:
+        return told.inconclusive(f"a rank was seen to fail {len(crashes)} times, and started {most} times")
     beside = _beside(evidence, given, story, told)
     if beside is not None:
         return beside
@@ -102,7 +113,7 @@ def bounded(evidence: Evidence, given: subjects.Given) -> Finding:
         f"rank {word.number('rank')} in {pod.where if pod else word.pod} failed {len(crashes)} times; no agent made "
         f"more than {most} of {allowed} attempts, and {wording.count(len(ended), 'agent')} ended with an error"
     )
-    return told.passed(text)
+    return shared.unless_contradicted(story, given, told.passed(text))
 
 
 def _beside(
@@ -119,7 +130,10 @@ def _beside(
         return told.fail(f"{other.gang.title}, at the same store, formed anew", SAME_ID, violation=True)
     ended = elastic.ended(other, [pod.uid for pod in other.gang.pods], 0.0)
     if ended:
-        return told.inconclusive(f"{ended[0][0].where}, at the same store, ended with {ended[0][1]}")
+        pod, code = ended[0]
+        return told.inconclusive(
+            f"{pod.where}, at the same store, ended with {'?' if code is None else code}"
+        )
     last = max((step.t for step in other.worlds[0].steps), default=0.0)
     if last < end:
         return told.inconclusive(
@@ -129,11 +143,21 @@ def _beside(
 
 
 def attempts(story: Training) -> dict[str, int]:
-    """Return how often the rank of each pod was started, by uid."""
+    """Return how often the rank of each pod was started, by uid: as often as it said so, or as its agent counts."""
     counts: dict[str, int] = {}
     for word in story.began:
         counts[word.uid] = counts.get(word.uid, 0) + 1
-    return counts
+    return {uid: max(count, story.restarts(uid, math.inf) + 1) for uid, count in counts.items()}
+
+
+def _containers_again(pod: PodStory) -> int:
+    """Return how often containers of a pod were started again, which no agent does."""
+    own = containers.own_names(pod.last)
+    return sum(
+        fields.number(status, "restartCount") or 0
+        for status in fields.items(pod.last, "status", "containerStatuses")
+        if not own or str(status.get("name")) in own
+    )
 
 
 def _too_often(
@@ -150,6 +174,11 @@ def _too_often(
                 cause,
                 violation=True,
             )
+    for pod in story.gang.pods:
+        times = _containers_again(pod)
+        if times:
+            text = f"the container of {pod.where} was started again {wording.count(times, 'time')}"
+            return told.fail(text, MORE, violation=True)
     slots: dict[str, list[str]] = {}
     for pod in story.gang.pods:
         slots.setdefault(pod.slot, []).append(pod.name)

@@ -62,7 +62,7 @@ CAUSES = {
     "unseen": ("CKPT-002", resharding.UNSEEN),
     "pauses": ("CKPT-003", async_pause.BLOCKS),
     "cached": ("CKPT-004", storage_speed.NOT_CLEARED),
-    "on-tmpfs": ("CKPT-004", storage_speed.IN_MEMORY),
+    "on-tmpfs": ("CKPT-004", shared.IN_MEMORY),
     "damaged": ("CKPT-004", storage_speed.WRONG),
     "slow-write": ("CKPT-004", storage_speed.SHARED_LIMIT),
     "pointer-first": ("CKPT-005", killed_save.EARLY_POINTER),
