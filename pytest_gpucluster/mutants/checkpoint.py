@@ -290,10 +290,10 @@ MUTANTS: base.Table = {
         look(lambda found, _: found.update(latest="")),
         {"CKPT-005": "fail"},
     ),
-    "checkpoint.kills-missed": base.Mutant(
-        "every save was over when its rank was killed",
+    "checkpoint.ended-save-lost": base.Mutant(
+        "every save was over when its rank was killed, and is not there",
         one("killed", lambda told: told.update(ended=True), met),
-        {"CKPT-005": "inconclusive"},
+        {"CKPT-005": "fail"},
     ),
     "checkpoint.flushed-late": base.Mutant(
         "the flush takes ten minutes",
