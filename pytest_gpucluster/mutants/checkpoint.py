@@ -295,6 +295,11 @@ MUTANTS: base.Table = {
         one("killed", lambda told: told.update(ended=True), met),
         {"CKPT-005": "fail"},
     ),
+    "checkpoint.kills-missed": base.Mutant(
+        "every rank was killed before its save began",
+        all_of("killed", lambda told: told.update(after=-1.0)),
+        {"CKPT-005": "inconclusive"},
+    ),
     "checkpoint.flushed-late": base.Mutant(
         "the flush takes ten minutes",
         all_of("flushed", lambda told: told.update(seconds=600.0)),
