@@ -126,6 +126,12 @@ class Round:
         else:
             found["seconds"] = max(float(fact["seconds"]) for fact in whole if fact)
             found["digests"] = {str(fact["begun"]): fact["digests"] for fact in (first[0], begun[0]) if fact}
+        if not lost and usual is None:
+            # The second save is what later rounds are killed in; the first also makes connections.
+            again = [heard(end, until) for _, end in children]
+            found["seconds"] = max(
+                (float(fact["seconds"]) for fact in again if fact and "seconds" in fact), default=0.0
+            )
         if not lost and usual is not None:
             after = draw.uniform(0.0, usual)
             # All ranks are past the barrier: the last of them to say so began the save.
