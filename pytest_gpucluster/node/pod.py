@@ -31,6 +31,8 @@ from pytest_gpucluster.plain.times import format_time, now
 log = logging.getLogger(__name__)
 
 Object = dict[str, Any]
+UNAWAITED_SECONDS = 2.0
+"""Head start, under `node.init-not-awaited`, of containers that ought to wait: a busy machine starts them late."""
 DEADLINE_TEXT = "Pod was active on the node longer than the specified deadline"
 
 
@@ -218,6 +220,8 @@ class PodWorker:
             # First of all, or a quick init container would be done before what did not wait for it.
             self._initialized = unawaited
             running = [await _begun(loop, context) for loop in main] if unawaited else []
+            if running:
+                await asyncio.wait(running, timeout=UNAWAITED_SECONDS)
             for loop in init:
                 if loop.sidecar or unawaited:
                     sidecars.append(await _begun(loop, context))
