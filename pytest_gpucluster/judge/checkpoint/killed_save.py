@@ -76,6 +76,10 @@ def last_complete_loads(evidence: Evidence, given: subjects.Given) -> Finding:
     if wanted is None or len({one.word.number("round") for one in rounds}) < wanted:
         text = f"{wording.count(len(rounds), 'kill')} reported, {wanted or 'an unknown number'} asked for"
         return say.inconclusive(text, shared.NO_LINE, **more)
+    if all(one.data.get("killed") for one in told):
+        return say.inconclusive(
+            "the round whose save takes its time, without a kill, is missing", shared.NO_LINE, **more
+        )
     if not met:
         return say.inconclusive(f"none of {wording.count(len(rounds), 'kill')} met a save", MISSED, **more)
     times = wording.listed([f"{one.amount('after') or 0.0:.3g}" for one in met])
