@@ -58,6 +58,8 @@ def file(tmp_path_factory) -> Path:
     report = large.widened(record.fold(folder / "run" / record.JOURNAL), coverage.COLUMNS + 1)
     report["profile"]["values"]["claims"] = [{"figure": "mfu", "value": 0.5, "origin": "offer, page 4"}]
     report["claims"] = claims.compared(report)
+    images = {role: f"registry.example/team/training/{role}@sha256:{'0' * 64}" for role in ("python", "torch")}
+    report["profile"]["values"]["images"] = images
     report["decision"] = {
         "open": False, "text": "closed: 1 row", "at": "2026-11-28T09:30:00Z", "until": None,
         "policy": {"name": "acceptance", "summary": "What an acceptance asks for"},
@@ -128,10 +130,11 @@ def test_axe_sees_what_is_wrong(view):
     assert sorted(found) == sorted(rules)
 
 
-def test_nothing_is_wider_than_400_pixels(view):
+@pytest.mark.parametrize("width", [400, 1200])
+def test_nothing_is_wider_than_the_window(view, width):
     """Nobody scrolls sideways to read."""
-    page = view(width=400)
-    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    page = view(width=width)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_drawings_and_sentences_are_read_on_400_pixels(view):
