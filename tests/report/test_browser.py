@@ -58,7 +58,9 @@ def file(tmp_path_factory) -> Path:
     report = large.widened(record.fold(folder / "run" / record.JOURNAL), coverage.COLUMNS + 1)
     report["profile"]["values"]["claims"] = [{"figure": "mfu", "value": 0.5, "origin": "offer, page 4"}]
     report["claims"] = claims.compared(report)
-    images = {role: f"registry.example/team/training/{role}@sha256:{'0' * 64}" for role in ("python", "torch")}
+    images = {
+        role: f"registry.example/team/training/{role}@sha256:{'0' * 64}" for role in ("python", "torch")
+    }
     report["profile"]["values"]["images"] = images
     report["decision"] = {
         "open": False, "text": "closed: 1 row", "at": "2026-11-28T09:30:00Z", "until": None,
