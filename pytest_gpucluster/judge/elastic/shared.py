@@ -7,6 +7,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.training import elastic
 from pytest_gpucluster.evidence.training.elastic import Training, World
 from pytest_gpucluster.judge import subjects
+from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 MEASURED = "measured by the driver, from the change to the line of the last rank"
@@ -34,8 +35,7 @@ def training(evidence: Evidence, given: subjects.Given, role: str) -> tuple[Trai
 
 def declared(given: subjects.Given, key: str) -> float | None:
     """Return a number that the profile declares of elastic training, None for none."""
-    value: object = fields.sub(given, "elastic").get(key)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return samples.number(fields.sub(given, "elastic").get(key))
 
 
 def declared_text(given: subjects.Given, key: str) -> str:

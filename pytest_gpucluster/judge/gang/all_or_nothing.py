@@ -10,6 +10,7 @@ from pytest_gpucluster.evidence.scheduling import capacity, gates
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.gang import half_placement
+from pytest_gpucluster.measure import samples
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
@@ -64,14 +65,10 @@ def part_would_fit(evidence: Evidence, attempt: Attempt) -> tuple[str, ...]:
     return held.would_fit or tuple(noted[:1]) or _room_for_one(evidence, attempt, held)
 
 
-def _count(said: object) -> float | None:
-    return float(said) if isinstance(said, int | float) and not isinstance(said, bool) and said >= 0 else None
-
-
 def _free(evidence: Evidence, note: Line) -> float | None:
     """Return how many slots the driver left free; None where its note contradicts itself, or the nodes."""
-    free, total = _count(note.data.get("free")), _count(note.data.get("total"))
-    if free is None or total is None or free > total:
+    free, total = samples.number(note.data.get("free")), samples.number(note.data.get("total"))
+    if free is None or total is None or not 0 <= free <= total:
         return None
     resource = str(note.data.get("resource") or "")
     if not resource.startswith(names.SLOT_PREFIX):
