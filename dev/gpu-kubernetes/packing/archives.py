@@ -9,6 +9,8 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from gpu_server import machine
+
 from dev.kind.kit import programs
 from dev.kind.kit.cache import Part, remove
 from dev.kind.kit.shell import Failed, run
@@ -36,7 +38,7 @@ def put_kubernetes(content: Path) -> None:
     """Put the programs of Kubernetes, which are one, into a folder."""
     (content / "kubernetes").mkdir(parents=True)
     _link(programs.KUBERNETES.made() / "kubernetes", content / "kubernetes/kubernetes")
-    for name in parts.OF_KUBERNETES:
+    for name in machine.PARTS["kubernetes"]:
         (content / "kubernetes" / name).symlink_to("kubernetes")
 
 

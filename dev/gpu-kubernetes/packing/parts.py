@@ -82,12 +82,3 @@ PROGRAMS = (programs.ETCD, programs.PAUSE, RUNC, CONTAINERD, POD_NETWORK, DEVICE
 """What the archive `programs` holds, each file of each part in one folder."""
 IMAGES = {"coredns": COREDNS, "kueue": addons.KUEUE}
 """What the folder `images` holds; that of Kueue is the folder of a folder of add-ons."""
-OF_KUBERNETES = (
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
-    "kubelet",
-    "kube-proxy",
-    "kubectl",
-)
-"""Names of the one program of the archive `kubernetes`."""
