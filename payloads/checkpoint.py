@@ -24,9 +24,9 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
 
 import checkpoint_storage as storage
-from checkpoint_model import Size, Trainer, device_of, identity, shown
+from checkpoint_model import Size, Trainer, device_of, shown
 from gauges import kind_of
-from lines import digits, say
+from lines import digits, place_in_world, say
 
 STEADY = 10
 """Steps whose median is a step without a save."""
@@ -266,7 +266,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Join the world, train, save, measure, say."""
-    args, who = arguments(), identity()
+    args, who = arguments(), place_in_world()
     say("rank", program="checkpoint", torch=torch.__version__, **who)
     running = None
     try:

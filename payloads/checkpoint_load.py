@@ -17,9 +17,9 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
 
-from checkpoint_model import Size, Trainer, device_of, identity, shown
+from checkpoint_model import Size, Trainer, device_of, shown
 from gauges import kind_of
-from lines import digits, say
+from lines import digits, place_in_world, say
 
 
 def loaded(trainer: Trainer, path: Path) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def main() -> int:
     parser.add_argument("--moments", action="store_true")
     parser.add_argument("--within", type=float, default=180.0, help="seconds in which all ranks meet")
     parser.add_argument("--cpu", action="store_true", help="use no GPU")
-    args, who = parser.parse_args(), identity()
+    args, who = parser.parse_args(), place_in_world()
     say("rank", program="checkpoint_load", torch=torch.__version__, **who)
     try:
         device = device_of(int(str(who["local_rank"])), cpu=args.cpu)

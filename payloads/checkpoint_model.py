@@ -6,8 +6,6 @@ same however the tensor is split over ranks, and another one if a single bit dif
 
 import dataclasses
 import math
-import os
-import socket
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -197,17 +195,6 @@ def shown(error: BaseException) -> str:
     if isinstance(inner, BaseException):
         return f"{type(inner).__name__}: {' '.join(str(inner).split())}"[:500]
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
-
-
-def identity() -> dict[str, object]:
-    """Return who this rank is; one that runs alone is a world of one."""
-    if "RANK" not in os.environ:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
-    rank, world, local = (int(os.environ[key]) for key in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
-    return {"rank": rank, "world": world, "local_rank": local, "host": socket.gethostname()}
 
 
 def device_of(local: int, *, cpu: bool) -> torch.device:

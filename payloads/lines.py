@@ -24,6 +24,17 @@ def say(event: str, **fields: object) -> None:
     os.write(1, f"GPUCONF1 {json.dumps(told, separators=(',', ':'))}\n".encode())
 
 
+def place_in_world() -> dict[str, object]:
+    """Return who this rank is; a process that runs alone becomes a world of one, in its environment too."""
+    if "RANK" not in os.environ:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    rank, world, local = (int(os.environ[key]) for key in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    return {"rank": rank, "world": world, "local_rank": local, "host": socket.gethostname()}
+
+
 def digits(value: float) -> float:
     """Return a number with five significant digits: a line must stay short."""
     return float(f"{value:.5g}")

@@ -10,7 +10,6 @@ Depends on torch alone. Lines as in `lines.py`.
 import argparse
 import datetime as dt
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from lines import digits, say
+from lines import digits, place_in_world, say
 
 TILE = 64
 """Side of the corner of the sum that is compared."""
@@ -103,17 +102,11 @@ def main() -> int:
     parser.add_argument("--within", type=float, default=120.0, help="seconds in which all ranks meet")
     parser.add_argument("--cpu", action="store_true", help="use no GPU")
     args = parser.parse_args()
-    if "RANK" not in os.environ:
-        # A process that runs alone is a world of one.
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
-    rank, world, local = (int(os.environ[key]) for key in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    who = place_in_world()
+    rank, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
     gpus = 0 if args.cpu else torch.cuda.device_count()
     args.size = args.size or (8192 if gpus else 512)
     backend = "nccl" if gpus else "gloo"
-    who: dict[str, object] = {"rank": rank, "world": world, "local_rank": local, "host": socket.gethostname()}
     # Said before the group forms: in a hang it is the only evidence of who was there.
     say("rank", program="smoke", torch=torch.__version__, gpus=gpus, backend=backend, **who)
     if gpus and local >= gpus:

@@ -13,7 +13,6 @@ import datetime as dt
 import gc
 import itertools
 import os
-import socket
 import statistics
 import sys
 import time
@@ -34,7 +33,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from gauges import Gauges, identity, kind_of, spread, variation
-from lines import digits, say
+from lines import digits, place_in_world, say
 
 STEADY_STEPS = 10
 """So many last steps decide whether the speed is steady."""
@@ -572,14 +571,8 @@ def table(told: dict[str, Any], peak: float) -> str:
 def main() -> int:
     """Join the world, train, tell; returns 0 when the loss fell."""
     args = arguments()
-    if "RANK" not in os.environ:
-        # A process that runs alone is a world of one.
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
-    rank, world, local = (int(os.environ[key]) for key in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
-    who: dict[str, object] = {"rank": rank, "world": world, "local_rank": local, "host": socket.gethostname()}
+    who = place_in_world()
+    rank, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
     # Said before the group forms: in a hang it is the only evidence of who was there.
     say("rank", program="train_step", torch=torch.__version__, gpus=args.gpus, **who)
     if args.gpus and local >= args.gpus:
