@@ -20,15 +20,13 @@ from pytest_gpucluster.node.pod import PodWorker
 from pytest_gpucluster.node.rootfs import probe_layout
 from pytest_gpucluster.node.runtime import PlayedNode, Runtime
 from pytest_gpucluster.node.server import KubeletServer
-from pytest_gpucluster.node.writer import EventWriter
+from pytest_gpucluster.node.writer import EventWriter, is_going
 
 log = logging.getLogger(__name__)
 
 Object = dict[str, Any]
-ENDING_SECONDS = 10.0
-"""How long switching of defects waits for pods that are ending."""
-NOTICING_SECONDS = 5.0
-"""How long it may take until the end of a pod's object is noticed."""
+ENDING_SECONDS = 25.0
+"""How long switching of defects waits for pods whose objects are gone, or being deleted: less than its caller does."""
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 
 
@@ -180,17 +178,33 @@ class Agent:
         """
         planted, wanted = self._config.defects, defects.check(names)
         planted.check(wanted)
-        if self._running:
-            # Their objects may be gone already, and nobody may have noticed yet: their processes are ended first.
-            leaving = all(worker.leaving for worker in self._workers.values())
-            await asyncio.wait(self._running, timeout=ENDING_SECONDS if leaving else NOTICING_SECONDS)
-        if self._workers or self._runtime is None:
-            raise ValueError(f"defects are switched on nodes without pods, these have {len(self._workers)}")
+        if self._runtime is None:
+            raise ValueError("defects are switched on nodes that run, these do not")
+        await self._emptied(self._runtime.api)
         planted.switch(wanted)
         for node in self._nodes.values():
             node.admission = machine.admission(node.spec, self._config)
             await registration.report(self._runtime.api, node.spec, self._config)
         return list(planted)
+
+    async def _emptied(self, api: Api) -> None:
+        """Wait until no process of a pod is left.
+
+        Whether a pod stays is asked of the API server: on a busy machine the watch tells of its end seconds later.
+
+        Raises:
+            ValueError: a pod stays, or one that goes has not ended in time; one line.
+        """
+        workers = list(self._workers.values())
+        going = await asyncio.gather(*(is_going(api, worker.pod) for worker in workers))
+        staying = [worker.title for worker, goes in zip(workers, going, strict=True) if not goes]
+        if not staying and self._running:
+            await asyncio.wait(self._running, timeout=ENDING_SECONDS)
+        left = staying or [f"{worker.title} (ending)" for worker in self._workers.values()]
+        if left:
+            raise ValueError(
+                f"defects are switched on nodes without pods, these have {', '.join(sorted(left))}"
+            )
 
     def _on(self, node: str) -> list[PodWorker]:
         return [worker for worker in self._workers.values() if worker.node == node]

@@ -79,6 +79,12 @@ class PodWorker:
         """Return the uid of the pod."""
         return str(self.pod["metadata"]["uid"])
 
+    @property
+    def title(self) -> str:
+        """Return namespace and name of the pod."""
+        meta = self.pod["metadata"]
+        return f"{meta['namespace']}/{meta['name']}"
+
     def update(self, pod: Object) -> None:
         """Take note of a newer version of the pod."""
         self.pod = pod

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import logging
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Any
 
 import aiohttp
@@ -132,6 +133,21 @@ class EventWriter:
             await self._api.create(path, event)
         except (TimeoutError, ApiError, aiohttp.ClientError, OSError) as error:
             log.info("event %s about %s: %s", event["reason"], event["involvedObject"]["name"], error)
+
+
+async def is_going(api: Api, pod: Object) -> bool:
+    """Report whether the API server has the pod no more, or as one that is being deleted.
+
+    Raises:
+        ApiError: the pod cannot be read.
+    """
+    try:
+        meta = (await api.get(pod_path(pod)))["metadata"]
+    except ApiError as error:
+        if error.code == HTTPStatus.NOT_FOUND:
+            return True
+        raise
+    return meta["uid"] != pod["metadata"]["uid"] or bool(meta.get("deletionTimestamp"))
 
 
 async def delete_pod(api: Api, pod: Object) -> None:

@@ -1,11 +1,12 @@
 """A tiny API server for the node tests: a store, watches, merge patches, deletion with grace. No validation."""
 
 import asyncio
+import contextlib
 import itertools
 import json
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -48,6 +49,8 @@ class FakeApi:
         self._loop = asyncio.new_event_loop()
         self._queues: list[tuple[str, asyncio.Queue[Object]]] = []
         self._runner: web.AppRunner | None = None
+        self._telling = asyncio.Event()
+        self._telling.set()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
     def __enter__(self) -> Self:
@@ -110,6 +113,15 @@ class FakeApi:
             if o.get("kind") == "Event" and o["involvedObject"]["name"] == name
         ]
 
+    @contextlib.contextmanager
+    def late(self) -> Iterator[None]:
+        """Tell watchers nothing meanwhile; they get it all afterwards."""
+        self._call(self._telling.clear)
+        try:
+            yield
+        finally:
+            self._call(self._telling.set)
+
     def _call(self, work: Callable[[], Any]) -> Any:
         async def run() -> Any:
             return work()
@@ -166,7 +178,9 @@ class FakeApi:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         path, query = "/" + request.match_info["path"], request.query
-        self.requests.append((request.method, path))
+        with self._changed:
+            self.requests.append((request.method, path))
+            self._changed.notify_all()
         body = json.loads(await request.read() or b"null")
         base = path.removesuffix("/status")
         try:
@@ -201,6 +215,7 @@ class FakeApi:
         self._queues.append(entry)
         try:
             while event := await entry[1].get():
+                await self._telling.wait()
                 await response.write(json.dumps(event).encode() + b"\n")
         finally:
             self._queues.remove(entry)

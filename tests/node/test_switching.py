@@ -3,9 +3,10 @@
 import http.client
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.node.harness import Nodes, UnixConnection
+from tests.node.harness import PODS, Nodes, UnixConnection
 
 GPU = "nvidia.com/gpu"
 HOSTS = "cat /etc/hosts"
@@ -76,9 +77,33 @@ def test_what_cannot_be_switched_is_refused_in_one_line(start: Callable[..., Nod
     nodes.wait_phase("stays", "Running")
     assert switch(nodes, "node.short-one-gpu") == (
         http.client.BAD_REQUEST,
-        "defects are switched on nodes without pods, these have 1",
+        "defects are switched on nodes without pods, these have default/stays",
     )
     assert offered(nodes) == sound
+
+
+def test_a_pod_that_ends_slowly_is_waited_for(start: Callable[..., Nodes]) -> None:
+    """A pod that is being deleted and takes a while for it holds a switch up, and does not refuse it."""
+    nodes = start(switchable=True)
+    nodes.run("slow", "trap 'sleep 2; exit 0' TERM; while :; do sleep 0.1; done")
+    nodes.wait_phase("slow", "Running")
+    nodes.api.delete("/api/v1/namespaces/default/pods/slow", grace=20)
+    assert switch(nodes, "node.short-one-gpu")[0] == http.client.OK
+
+
+def test_a_pod_whose_end_is_told_late_is_waited_for(start: Callable[..., Nodes]) -> None:
+    """A pod that is gone from the API server holds a switch up until its watch says so, as on a busy machine."""
+    nodes = start(switchable=True)
+    nodes.run("gone", "exec sleep 60")
+    nodes.wait_phase("gone", "Running")
+    path = f"{PODS}/gone"
+    with ThreadPoolExecutor(1) as pool:
+        with nodes.api.late():
+            nodes.api.delete(path, grace=0)
+            switching = pool.submit(switch, nodes, "node.short-one-gpu")
+            nodes.api.wait(lambda: ("GET", path) in nodes.api.requests, what="the pod is asked for")
+            assert not switching.done()
+        assert switching.result(30)[0] == http.client.OK
 
 
 def test_nodes_of_a_run_take_no_switch(nodes: Nodes) -> None:
