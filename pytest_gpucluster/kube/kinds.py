@@ -83,6 +83,8 @@ TABLE: tuple[KindInfo, ...] = (
     *_rows("kueue.x-k8s.io/v1beta2", "ClusterQueue:clusterqueues! LocalQueue:localqueues Workload:workloads"),
     *_rows("kueue.x-k8s.io/v1beta2", "ResourceFlavor:resourceflavors! AdmissionCheck:admissionchecks!"),
     *_rows("scheduling.k8s.io/v1beta1", "PodGroup:podgroups Workload:workloads"),
+    *_rows("jobset.x-k8s.io/v1alpha2", "JobSet:jobsets"),
+    *_rows("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet:leaderworkersets"),
     *_rows("topology.node.k8s.io/v1alpha2", "NodeResourceTopology:noderesourcetopologies!"),
 )
 """Kinds known beforehand; `!` marks cluster-scoped ones. No two rows have the same kind key."""

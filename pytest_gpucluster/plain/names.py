@@ -28,6 +28,8 @@ LABEL_KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 
 VC_JOB = "Job.batch.volcano.sh"
 BATCH_JOB = "Job.batch"
+JOBSET = "JobSet"
+LEADER_WORKER_SET = "LeaderWorkerSet"
 
 NATIVE_GROUP = "scheduling.k8s.io"
 """API group of the gangs of Kubernetes itself."""

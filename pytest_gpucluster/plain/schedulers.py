@@ -11,6 +11,8 @@ DEFAULT = "default-scheduler"
 NAMES = (VOLCANO, NATIVE, KUEUE, DEFAULT)
 GANG = (VOLCANO, NATIVE, KUEUE)
 """Those that promise something about gangs."""
+PLACE_GANGS = (VOLCANO, NATIVE)
+"""Those of them that place gangs by what nodes have room for."""
 
 POD_NAMES = {VOLCANO: "volcano", NATIVE: DEFAULT, KUEUE: DEFAULT, DEFAULT: DEFAULT}
 """Declared scheduler -> schedulerName of its pods."""

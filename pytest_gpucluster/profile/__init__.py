@@ -12,6 +12,7 @@ from pytest_gpucluster.profile.numa import Numa
 from pytest_gpucluster.profile.secondary import Secondary
 from pytest_gpucluster.profile.security import Security, SecurityFloor
 from pytest_gpucluster.profile.storage import Storage, Volume
+from pytest_gpucluster.profile.workload import Workload
 
 __all__ = [
     "BUDGETS",
@@ -35,6 +36,7 @@ __all__ = [
     "Training",
     "Volume",
     "Waiver",
+    "Workload",
     "find",
     "known_names",
     "load",

@@ -29,6 +29,7 @@ DEFAULTS: Mapping[str, Any] = {
     "versions": {},
     "namespaces": {},
     "further_schedulers": [],
+    "workload": {"kind": "job", "further": []},
     "kind": {},
     "host": {},
     "addons": {},

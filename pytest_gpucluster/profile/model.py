@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from pytest_gpucluster.plain import components, schedulers, versions
+from pytest_gpucluster.plain import components, schedulers, versions, workload_kinds
 from pytest_gpucluster.profile import shapes
 from pytest_gpucluster.profile.base import Frozen, Seconds, SecondsOrNone, Text
 from pytest_gpucluster.profile.claims import Claim
@@ -20,6 +20,7 @@ from pytest_gpucluster.profile.numa import Numa
 from pytest_gpucluster.profile.secondary import Secondary
 from pytest_gpucluster.profile.security import Security
 from pytest_gpucluster.profile.storage import Storage
+from pytest_gpucluster.profile.workload import Workload
 
 BUDGETS = ("admission", "enqueue", "bind", "start", "run", "finish", "delete", "torch", "lease")
 """Names of the waits. admission: the API server's answer; enqueue: pods of a gang are made; bind: members have
@@ -141,6 +142,10 @@ class Profile(Frozen):
     )
     further_schedulers: tuple[FurtherScheduler, ...] = Field(
         description="Other gang schedulers of this cluster, which TRN-003 tries: volcano, native"
+    )
+    workload: Workload = Field(
+        description="As what kind of object gangs are written for the scheduler, and which further kinds the cluster "
+        "serves"
     )
     kueue: Kueue | None = Field(
         default=None,
@@ -270,6 +275,18 @@ class Profile(Frozen):
                 raise PydanticCustomError(
                     "same_scheduler", "must name another scheduler than {taken} does", {"taken": taken}
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _workload_kind_is_written_for_the_scheduler(self) -> Self:
+        kind = self.workload.kind
+        if not workload_kinds.exists(self.scheduler, kind):
+            known = ", ".join(workload_kinds.SCHEDULERS[kind])
+            raise PydanticCustomError(
+                "no_such_combination",
+                "cannot be written for `scheduler: {scheduler}` ({kind} is written for: {known})",
+                {"scheduler": self.scheduler, "kind": kind, "known": known},
+            )
         return self
 
     @model_validator(mode="after")

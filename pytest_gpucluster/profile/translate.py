@@ -16,6 +16,8 @@ _SUBJECT = {
     "window_shortened": ["window"],
     "kueue_undeclared": ["kueue"],
     "same_scheduler": ["further_schedulers"],
+    "same_workload_kind": ["further"],
+    "no_such_combination": ["workload", "kind"],
     "functions_are_gpus": ["numa", "functions"],
     "best_effort_cpus": ["cpus"],
     "width_of_heads": ["width"],

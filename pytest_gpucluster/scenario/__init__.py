@@ -31,13 +31,22 @@ from pytest_gpucluster.scenario.not_applicable import NotApplicable
 from pytest_gpucluster.scenario.openstage import OpenStage, StageStands, Unmet
 from pytest_gpucluster.scenario.session import Session
 from pytest_gpucluster.scenario.slots import SlotPool
-from pytest_gpucluster.scenario.spec import KINDS, Needs, Scenario, tried
+from pytest_gpucluster.scenario.spec import (
+    KINDS,
+    NO_FURTHER,
+    Needs,
+    Scenario,
+    Way,
+    tried,
+    undeclared_workload,
+)
 from pytest_gpucluster.scenario.stage import Handle, Stage
 from pytest_gpucluster.scenario.store import RunStore
 from pytest_gpucluster.scenario.sweep import Swept, sweep
 
 __all__ = [
     "KINDS",
+    "NO_FURTHER",
     "Handle",
     "Live",
     "Needs",
@@ -51,6 +60,8 @@ __all__ = [
     "StageStands",
     "Swept",
     "Unmet",
+    "Way",
     "sweep",
     "tried",
+    "undeclared_workload",
 ]

@@ -1,4 +1,4 @@
-"""Creating a gang as a scheduler wants it written: one object, or a PodGroup of ours and the pods in it."""
+"""Creating a gang as a scheduler wants it written: one object, perhaps with a PodGroup or with pods of ours."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_gpucluster.scenario.submit import Handle
 
 if TYPE_CHECKING:
-    from pytest_gpucluster.workload.dialect import Dialect
+    from pytest_gpucluster.workload.protocol import Dialect
     from pytest_gpucluster.workload.spec import GangSpec
 
 
 def submit(create: Callable[..., Handle], dialect: "Dialect", spec: "GangSpec", role: str) -> Handle:
-    """Create a gang; where we make its pods ourselves they are owned by the object that asks for the gang.
+    """Create a gang and what it needs beside it; pods that we make ourselves are owned by the object that asks for it.
 
     Args:
         create: takes a manifest and `role`, and says what became of it.
@@ -22,7 +22,10 @@ def submit(create: Callable[..., Handle], dialect: "Dialect", spec: "GangSpec", 
     Raises:
         WorkloadError: the scheduler cannot express the gang.
     """
-    handle = create(dialect.write(spec), role=role)
+    manifest = dialect.write(spec)
+    for companion in dialect.before(spec):
+        create(companion, role=f"{role}-group")
+    handle = create(manifest, role=role)
     if handle.ok:
         for pod in dialect.members(spec):
             pod["metadata"]["ownerReferences"] = [_owner(handle)]

@@ -40,9 +40,10 @@ def of_scenario(scenario: spec.Scenario, profile: "Profile", *, namespace: str |
     for key in scenario.watched(profile):
         found |= _on_key(key, "list", "watch")
     needs = scenario.needs
-    for name in ((profile.scheduler,) if needs.gang else ()) + (spec.tried(profile) if needs.further else ()):
-        speaks = dialect.dialect_for(name, profile.queue)
-        for kind in (speaks.kind, *(speaks.mixed if needs.mixed else ())):
+    main = (spec.Way(profile.scheduler, profile.workload.kind),) if needs.gang else ()
+    for way in main + (spec.tried(profile) if needs.further else ()):
+        speaks = dialect.dialect_for(way.scheduler, profile.queue, way.workload)
+        for kind in (speaks.kind, *speaks.companions, *(speaks.mixed if needs.mixed else ())):
             found |= _on_key(kind, "create", "delete", "list", "watch")
         if needs.named and not speaks.names_members:
             found |= _on_key("Service", "create", "delete")

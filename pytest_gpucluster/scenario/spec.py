@@ -2,9 +2,9 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_gpucluster.plain import schedulers
+from pytest_gpucluster.plain import schedulers, workload_kinds
 
 if TYPE_CHECKING:
     from pytest_gpucluster.profile import Profile
@@ -32,6 +32,7 @@ class Needs:
             none.
         further: whether it creates and deletes gangs of the further schedulers that the profile declares (`tried`).
         queue: whether the queues of the declared scheduler are watched although it creates no gang.
+        workload: workload kind without whose controller the scenario does not apply, such as `jobset`; "" for none.
         section: section of the profile without which the scenario does not apply, such as `kueue`; "" for none.
         permissions: what it asks for beside lists and watches of its kinds, its gang and its slots, each as
             `VERB[,VERB] RESOURCE[.GROUP][/SUBRESOURCE] [in NAMESPACE]`: `create configmaps`, `get pods/log`,
@@ -55,6 +56,7 @@ class Needs:
     queue: bool = False
     named: bool = False
     further: bool = False
+    workload: str = ""
     section: str = ""
     permissions: tuple[str, ...] = ()
     wishes: tuple[str, ...] = ()
@@ -88,11 +90,13 @@ class Scenario:
 
     def undeclared(self, profile: "Profile") -> str:
         """Return why the scenario does not apply by what a profile declares, "" if it may."""
-        section = self.needs.section
+        needs, section = self.needs, self.needs.section
         if section and getattr(profile, section) is None:
             return f"the profile does not declare `{section}`"
-        if self.needs.further and not tried(profile):
-            return "the profile declares no further scheduler (further_schedulers)"
+        if needs.further and not tried(profile):
+            return NO_FURTHER
+        if needs.workload and needs.workload not in profile.workload.declared:
+            return undeclared_workload(needs.workload)
         return ""
 
     def relied(self, profile: "Profile") -> tuple[str, ...]:
@@ -116,16 +120,55 @@ class Scenario:
 
         more: list[str] = []
         if needs.gang or needs.queue:
-            speaks = dialect.dialect_for(profile.scheduler, profile.queue)
+            speaks = dialect.dialect_for(profile.scheduler, profile.queue, profile.workload.kind)
             more += speaks.kinds if needs.gang else speaks.queues
         if needs.queue and profile.kueue is not None and profile.kueue.cluster_queue:
             more += ("ClusterQueue", "LocalQueue", "ResourceFlavor")
-        for name in tried(profile) if needs.further else ():
-            more += dialect.dialect_for(name, profile.queue).kinds
+        for way in tried(profile) if needs.further else ():
+            more += dialect.dialect_for(way.scheduler, profile.queue, way.workload).kinds
         return tuple(dict.fromkeys((*self.kinds, *more)))
 
 
-def tried(profile: "Profile") -> tuple[str, ...]:
-    """Return the schedulers whose gangs TRN-003 tries: the further ones, and native gangs where they are the main."""
+class Way(NamedTuple):
+    """One way to write a gang.
+
+    Attributes:
+        scheduler: what places it.
+        workload: as what kind of object it is written.
+    """
+
+    scheduler: str
+    workload: str = workload_kinds.JOB
+
+    @property
+    def title(self) -> str:
+        """Return the way as roles, objects and texts name it: the scheduler, with the workload kind before it."""
+        return self.scheduler if self.workload == workload_kinds.JOB else f"{self.workload}-{self.scheduler}"
+
+
+NO_FURTHER = "the profile declares no further way to write a gang (further_schedulers, workload.further)"
+
+
+def undeclared_workload(kind: str) -> str:
+    """Return what is said where the profile declares no such workload kind."""
+    return f"the profile does not declare the workload kind {kind} (workload.kind or workload.further)"
+
+
+def tried(profile: "Profile") -> tuple[Way, ...]:
+    """Return the ways to write a gang that TRN-003 tries.
+
+    Those of the further schedulers, and native gangs where they are the main ones; of each further workload kind under
+    every declared scheduler that places gangs whole by what nodes have room for.
+    """
     main = (profile.scheduler,) if profile.scheduler == schedulers.NATIVE else ()
-    return tuple(dict.fromkeys((*main, *profile.further_schedulers)))
+    ways = [Way(name) for name in (*main, *profile.further_schedulers)]
+    declared = [
+        name for name in (profile.scheduler, *profile.further_schedulers) if name in schedulers.PLACE_GANGS
+    ]
+    ways += [
+        Way(name, kind)
+        for kind in profile.workload.further
+        for name in declared
+        if workload_kinds.exists(name, kind)
+    ]
+    return tuple(dict.fromkeys(ways))

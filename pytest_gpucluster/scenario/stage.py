@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_gpucluster.kube import errors, kinds
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import names, workload_kinds
 from pytest_gpucluster.scenario import (
     accounts,
     cleanup,
@@ -68,7 +68,9 @@ class Stage(waiting.Waiting):
         """Return how the declared scheduler wants a gang written (`workload.dialect.Dialect`)."""
         from pytest_gpucluster.workload import dialect  # noqa: PLC0415 (only scenarios that write gangs)
 
-        return dialect.dialect_for(self.profile.scheduler, held.runs_in(self.profile))
+        return dialect.dialect_for(
+            self.profile.scheduler, held.runs_in(self.profile), self.profile.workload.kind
+        )
 
     @property
     def contrast(self) -> Any:
@@ -77,15 +79,15 @@ class Stage(waiting.Waiting):
 
         return dialect.dialect_for("default-scheduler")
 
-    def speaks(self, scheduler: str) -> Any:
-        """Return how a scheduler, perhaps not the declared one, wants a gang written.
+    def speaks(self, scheduler: str, workload: str = workload_kinds.JOB) -> Any:
+        """Return how a scheduler, perhaps not the declared one, wants a gang written as a workload kind.
 
         Raises:
-            WorkloadError: no gang can be written for it.
+            WorkloadError: no gang can be written for it, or not as that kind.
         """
         from pytest_gpucluster.workload import dialect  # noqa: PLC0415
 
-        return dialect.dialect_for(scheduler, held.runs_in(self.profile))
+        return dialect.dialect_for(scheduler, held.runs_in(self.profile), workload)
 
     def gang(self, spec: Any, *, role: str = "subject", dialect: Any = None) -> Handle:
         """Create a gang (`workload.GangSpec`) as the declared scheduler, or another dialect, wants it written.

@@ -8,14 +8,16 @@ manifest = dialect_for("volcano", queue="default").write(spec)
 ```
 """
 
-from pytest_gpucluster.workload.dialect import DIALECTS, Dialect, dialect_for, has_ended, members_of
+from pytest_gpucluster.workload.dialect import DIALECTS, WORKLOADS, dialect_for, has_ended, members_of
 from pytest_gpucluster.workload.overlay import apply_overlay, pod_templates
 from pytest_gpucluster.workload.payload import config_map, payload_files
 from pytest_gpucluster.workload.pods import filler, lone_pod, single_pod
+from pytest_gpucluster.workload.protocol import Dialect
 from pytest_gpucluster.workload.spec import GangSpec, Role, Sidecar, Volume, WorkloadError
 
 __all__ = [
     "DIALECTS",
+    "WORKLOADS",
     "Dialect",
     "GangSpec",
     "Role",

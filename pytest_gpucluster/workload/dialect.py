@@ -4,115 +4,17 @@ A dialect says which object asks for the gang, which kinds tell its story, which
 what is scarce at the one that holds gangs whole, and how an object shows that the scheduler has looked at it. How a
 scheduler's refusals are *read* is on the other side, in `pytest_gpucluster.evidence.scheduling.schedulers`.
 
-A new one (JobSet, KAI, coscheduling) is a module beside `volcano`, a row of `_DIALECTS`, and its rules of reading.
+A new one (KAI, coscheduling) is a module beside `volcano`, a row of `_DIALECTS`, and its rules of reading. A workload
+kind (JobSet, LeaderWorkerSet) that is composed with any of them is a subclass of `over.Over` and a row of `_WORKLOADS`.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from pytest_gpucluster.plain import names, schedulers
-from pytest_gpucluster.workload import jobs, kueue, native, plain, volcano
-from pytest_gpucluster.workload.spec import GangSpec, Manifest, WorkloadError
-
-
-class Dialect(Protocol):
-    """How one scheduler wants a gang written."""
-
-    @property
-    def name(self) -> str:
-        """Return the name by which a profile declares the scheduler."""
-
-    @property
-    def scheduler(self) -> str:
-        """Return the schedulerName of its pods."""
-
-    @property
-    def queue(self) -> str:
-        """Return the queue that its gangs go to, "" where the scheduler has none."""
-
-    @property
-    def kind(self) -> str:
-        """Return the kind key of the object that asks for a gang."""
-
-    @property
-    def mixed(self) -> tuple[str, ...]:
-        """Return the kind keys of what we create instead for a gang whose members differ, () for the same."""
-
-    @property
-    def queues(self) -> tuple[str, ...]:
-        """Return the kind keys of its queues."""
-
-    @property
-    def own_queues(self) -> tuple[str, ...]:
-        """Return the kind keys of what we create so that its gangs have a queue at all, () where one is lent."""
-
-    @property
-    def names_members(self) -> bool:
-        """Return whether its plugins give members names, so that no Service of ours is needed."""
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Return the kinds that tell the gang's story, pods and events included."""
-
-    @property
-    def answers_on(self) -> str:
-        """Return the kind key of the object on which the scheduler says what it thinks of the gang."""
-
-    @property
-    def gates(self) -> tuple[str, ...]:
-        """Return the gates between the accepted object and the bind, in order."""
-
-    @property
-    def scarce(self) -> str:
-        """Return what a gang waits for at the gate that holds gangs whole: capacity or quota."""
-
-    @property
-    def index(self) -> str:
-        """Return the variable that tells a member which one it is, from 0."""
-
-    @property
-    def own_api(self) -> bool:
-        """Return whether it has jobs and queues of its own, with policies, commands, minimums of roles and shares."""
-
-    @property
-    def places(self) -> bool:
-        """Return whether it places pods itself, so that one which does not exist leaves them unplaced."""
-
-    @property
-    def served_by_name(self) -> bool:
-        """Return whether several of its kind may run under several names: only a pod shows whether ours is served."""
-
-    @property
-    def pods_follow(self) -> bool:
-        """Return whether pods of a gang are made only once it has been looked at."""
-
-    @property
-    def gang_label(self) -> str:
-        """Return the label by which pods name their gang."""
-
-    @property
-    def component(self) -> str:
-        """Return the component whose Deployments and configuration are its own, "" for one of the control plane's."""
-
-    def member_host(self, gang: str, role: str, index: int) -> str:
-        """Return the host name of a member below the namespace, as `NAME.SUBDOMAIN`."""
-
-    def runs(self, obj: Mapping[str, Any]) -> bool:
-        """Report whether an object of the kind `answers_on` says that the gang runs; True if it never says so."""
-
-    def write(self, spec: GangSpec) -> Manifest:
-        """Return the manifest of the object that asks for the gang.
-
-        Raises:
-            WorkloadError: when this scheduler cannot express the gang.
-        """
-
-    def members(self, spec: GangSpec) -> tuple[Manifest, ...]:
-        """Return the pods that we make ourselves, () where a controller makes them."""
-
-    def looked_at(self, obj: Mapping[str, Any]) -> bool:
-        """Report whether an object of the kind `answers_on` shows that the scheduler has looked at the gang."""
-
+from pytest_gpucluster.plain import names, schedulers, workload_kinds
+from pytest_gpucluster.workload import jobs, jobset, kueue, native, plain, volcano
+from pytest_gpucluster.workload.protocol import Dialect
+from pytest_gpucluster.workload.spec import WorkloadError
 
 _DIALECTS: Mapping[str, Callable[[str], Dialect]] = {
     schedulers.VOLCANO: lambda queue: volcano.VolcanoDialect(queue=queue),
@@ -121,32 +23,57 @@ _DIALECTS: Mapping[str, Callable[[str], Dialect]] = {
     schedulers.DEFAULT: lambda _: plain.DefaultSchedulerDialect(),
 }
 
+_WORKLOADS: Mapping[str, Callable[[Dialect], Dialect]] = {
+    workload_kinds.JOBSET: jobset.over,
+}
+
 _ENDED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     names.VC_JOB: volcano.ended,
     names.BATCH_JOB: jobs.ended,
+    names.JOBSET: jobset.ended,
 }
 
 DIALECTS = tuple(_DIALECTS)
 """Schedulers that a gang can be written for."""
 
+WORKLOADS = (workload_kinds.JOB, *_WORKLOADS)
+"""Workload kinds that a gang can be written as."""
+
 _MEMBERS: Mapping[str, Callable[[Mapping[str, Any]], int]] = {
     "Pod": lambda _: 1,
     names.VC_JOB: volcano.members,
     names.BATCH_JOB: jobs.members,
+    names.JOBSET: jobset.members,
 }
 
 
-def dialect_for(scheduler: str, queue: str = "default") -> Dialect:
-    """Return the dialect of a declared scheduler.
+def dialect_for(scheduler: str, queue: str = "default", workload: str = workload_kinds.JOB) -> Dialect:
+    """Return the dialect of a declared scheduler, composed with a workload kind.
+
+    Args:
+        scheduler: as a profile declares it.
+        queue: queue that its gangs go to.
+        workload: as what kind of object gangs are written; `job` for the scheduler's own.
 
     Raises:
-        WorkloadError: a scheduler that no dialect is written for; names those that are.
+        WorkloadError: a scheduler that no dialect is written for, or a workload kind that is not written for this
+            scheduler; names those that are.
     """
     if scheduler not in _DIALECTS:
         raise WorkloadError(
             f"no way to write a gang for scheduler {scheduler!r}{names.did_you_mean(scheduler, DIALECTS)}"
         )
-    return _DIALECTS[scheduler](queue)
+    base = _DIALECTS[scheduler](queue)
+    if workload == workload_kinds.JOB:
+        return base
+    if workload not in WORKLOADS:
+        raise WorkloadError(f"no workload kind {workload!r}{names.did_you_mean(workload, WORKLOADS)}")
+    if not workload_kinds.exists(scheduler, workload):
+        known = ", ".join(workload_kinds.SCHEDULERS[workload])
+        raise WorkloadError(
+            f"no way to write a gang as {workload} for scheduler {scheduler!r} (written for: {known})"
+        )
+    return _WORKLOADS[workload](base)
 
 
 def has_ended(kind: str, obj: Mapping[str, Any]) -> bool:

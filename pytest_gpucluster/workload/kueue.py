@@ -8,8 +8,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.plain import names, schedulers
+from pytest_gpucluster.plain import names, schedulers, workload_kinds
 from pytest_gpucluster.workload import jobs
+from pytest_gpucluster.workload.asking import Asking, whole_only
 from pytest_gpucluster.workload.spec import GangSpec, Manifest, WorkloadError
 
 
@@ -20,10 +21,13 @@ class KueueDialect:
     queue: str = "default"
     name: str = schedulers.KUEUE
     scheduler: str = schedulers.DEFAULT
+    workload: str = workload_kinds.JOB
     kind: str = names.BATCH_JOB
     mixed: tuple[str, ...] = ()
     queues: tuple[str, ...] = ("ClusterQueue", "LocalQueue", "ResourceFlavor")
     own_queues: tuple[str, ...] = ("ResourceFlavor", "ClusterQueue", "LocalQueue")
+    companions: tuple[str, ...] = ()
+    group_kind: str = ""
     names_members: bool = False
     kinds: tuple[str, ...] = (
         "Pod", names.BATCH_JOB, names.KUEUE_WORKLOAD, "ClusterQueue", "LocalQueue", "Event", "Service",
@@ -53,6 +57,19 @@ class KueueDialect:
 
     def members(self, spec: GangSpec) -> tuple[Manifest, ...]:  # noqa: ARG002 (the controller makes them)
         """Return none: the Job controller makes the pods, once the Job is admitted."""
+        return ()
+
+    def asking(self, spec: GangSpec) -> Asking:
+        """Return the label of the queue.
+
+        Raises:
+            WorkloadError: a minimum, which Kueue admits nothing by.
+        """
+        whole_only(spec, "Kueue")
+        return Asking(labels={names.LABEL_KUEUE_QUEUE: self.queue})
+
+    def before(self, spec: GangSpec) -> tuple[Manifest, ...]:  # noqa: ARG002
+        """Return nothing: the object says all."""
         return ()
 
     def member_host(self, gang: str, role: str, index: int) -> str:  # noqa: ARG002 (an Indexed Job has one role)

@@ -9,8 +9,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_gpucluster.plain import names, schedulers
+from pytest_gpucluster.plain import names, schedulers, workload_kinds
 from pytest_gpucluster.workload import jobs
+from pytest_gpucluster.workload.asking import Asking
 from pytest_gpucluster.workload.pods import pod_spec
 from pytest_gpucluster.workload.spec import GangSpec, Manifest, WorkloadError
 
@@ -30,10 +31,13 @@ class NativeDialect:
     name: str = schedulers.NATIVE
     scheduler: str = schedulers.DEFAULT
     queue: str = ""
+    workload: str = workload_kinds.JOB
     kind: str = names.BATCH_JOB
     mixed: tuple[str, ...] = (names.NATIVE_POD_GROUP, "Pod")
     queues: tuple[str, ...] = ()
     own_queues: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
+    group_kind: str = names.NATIVE_POD_GROUP
     names_members: bool = False
     kinds: tuple[str, ...] = ("Pod", names.BATCH_JOB, names.NATIVE_POD_GROUP, "Event", "Service")
     answers_on: str = names.NATIVE_POD_GROUP
@@ -85,6 +89,20 @@ class NativeDialect:
                 name = f"{spec.name}-{role.name}-{index}"
                 metadata = {"name": name, "labels": {names.LABEL_GANG: spec.name}}
                 yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}
+
+    def asking(self, spec: GangSpec) -> Asking:
+        """Return the PodGroup, and the field by which pods of any owner join it."""
+        group = {
+            "apiVersion": "scheduling.k8s.io/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": spec.name},
+            "spec": policy(spec.minimum),
+        }
+        return Asking(pod={"schedulingGroup": {"podGroupName": spec.name}}, group=group)
+
+    def before(self, spec: GangSpec) -> tuple[Manifest, ...]:  # noqa: ARG002
+        """Return nothing: the object says all."""
+        return ()
 
     def member_host(self, gang: str, role: str, index: int) -> str:  # noqa: ARG002 (an Indexed Job has one role)
         """Return the name of a member below the Service of its gang."""

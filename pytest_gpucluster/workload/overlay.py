@@ -39,7 +39,11 @@ def _lay_onto_pod(pod: Manifest, extra: Mapping[str, Any]) -> None:
 
 
 def pod_templates(manifest: Manifest) -> Iterator[tuple[Manifest, Manifest]]:
-    """Yield (metadata, spec) of every pod that an object would make, ready to be changed in place."""
+    """Yield (metadata, spec) of every pod that an object would make, ready to be changed in place.
+
+    Those of a Job or a Volcano Job are its template and its tasks'; those of objects that are made of Jobs or of
+    several templates (JobSet, LeaderWorkerSet, MPIJob) lie deeper, and are found by the containers in them.
+    """
     if manifest.get("kind") == "Pod":
         yield manifest.setdefault("metadata", {}), manifest.setdefault("spec", {})
         return
@@ -50,6 +54,23 @@ def pod_templates(manifest: Manifest) -> Iterator[tuple[Manifest, Manifest]]:
         template = holder.get("template")
         if isinstance(template, dict):
             yield template.setdefault("metadata", {}), template.setdefault("spec", {})
+    yield from (
+        (template.setdefault("metadata", {}), template["spec"])
+        for template in _nested(spec)
+        if all(template is not holder.get("template") for holder in holders)
+    )
+
+
+def _nested(value: Any) -> list[Manifest]:
+    """Return the pod templates below a value, at any depth."""
+    if isinstance(value, list):
+        return [found for each in value for found in _nested(each)]
+    if not isinstance(value, dict):
+        return []
+    spec = value.get("spec")
+    if isinstance(spec, dict) and "containers" in spec:
+        return [value]
+    return [found for each in value.values() for found in _nested(each)]
 
 
 def _merge(target: Manifest, extra: Mapping[str, Any]) -> None:

@@ -4,8 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.plain import names, schedulers
+from pytest_gpucluster.plain import names, schedulers, workload_kinds
 from pytest_gpucluster.workload import jobs
+from pytest_gpucluster.workload.asking import Asking, whole_only
 from pytest_gpucluster.workload.spec import GangSpec, Manifest, WorkloadError
 
 
@@ -16,10 +17,13 @@ class DefaultSchedulerDialect:
     name: str = schedulers.DEFAULT
     scheduler: str = "default-scheduler"
     queue: str = ""
+    workload: str = workload_kinds.JOB
     kind: str = names.BATCH_JOB
     mixed: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
     own_queues: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
+    group_kind: str = ""
     names_members: bool = False
     kinds: tuple[str, ...] = ("Pod", names.BATCH_JOB, "Event", "Service")
     answers_on: str = "Pod"
@@ -45,6 +49,19 @@ class DefaultSchedulerDialect:
 
     def members(self, spec: GangSpec) -> tuple[Manifest, ...]:  # noqa: ARG002 (the controller makes them)
         """Return none: the Job controller makes the pods."""
+        return ()
+
+    def asking(self, spec: GangSpec) -> Asking:
+        """Return nothing: the default scheduler knows no gangs.
+
+        Raises:
+            WorkloadError: a minimum of members.
+        """
+        whole_only(spec, "the default scheduler")
+        return Asking()
+
+    def before(self, spec: GangSpec) -> tuple[Manifest, ...]:  # noqa: ARG002
+        """Return nothing: the object says all."""
         return ()
 
     def member_host(self, gang: str, role: str, index: int) -> str:  # noqa: ARG002 (an Indexed Job has one role)

@@ -4,12 +4,17 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.plain import names, schedulers
+from pytest_gpucluster.plain import names, schedulers, workload_kinds
+from pytest_gpucluster.workload.asking import Asking
 from pytest_gpucluster.workload.pods import pod_spec
 from pytest_gpucluster.workload.spec import GangSpec, Manifest, Role, WorkloadError
 
 FINAL = ("Completed", "Failed", "Terminated", "Aborted")
 """Phases that a Job does not leave by itself."""
+
+
+GROUP_NAME = "scheduling.k8s.io/group-name"
+"""Annotation by which a pod joins a PodGroup."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,10 +24,13 @@ class VolcanoDialect:
     queue: str = "default"
     name: str = schedulers.VOLCANO
     scheduler: str = "volcano"
+    workload: str = workload_kinds.JOB
     kind: str = names.VC_JOB
     mixed: tuple[str, ...] = ()
     queues: tuple[str, ...] = ("Queue",)
     own_queues: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
+    group_kind: str = names.POD_GROUP
     names_members: bool = True
     kinds: tuple[str, ...] = ("Pod", names.VC_JOB, names.POD_GROUP, "Queue", "Event", "Service")
     answers_on: str = names.POD_GROUP
@@ -77,6 +85,25 @@ class VolcanoDialect:
         """Return none: Volcano's controllers make the pods."""
         return ()
 
+    def asking(self, spec: GangSpec) -> Asking:
+        """Return the PodGroup, and the annotation by which pods of any owner join it.
+
+        Raises:
+            WorkloadError: a minimum of a role, which a PodGroup of ours does not state.
+        """
+        _no_minimum_of_roles(spec)
+        group = {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": spec.name},
+            "spec": {"minMember": spec.minimum, "queue": self.queue},
+        }
+        return Asking(annotations={GROUP_NAME: spec.name}, group=group)
+
+    def before(self, spec: GangSpec) -> tuple[Manifest, ...]:  # noqa: ARG002
+        """Return nothing: the object says all."""
+        return ()
+
     def member_host(self, gang: str, role: str, index: int) -> str:
         """Return the name that the svc plugin gives to a member."""
         return f"{gang}-{role}-{index}.{gang}"
@@ -88,6 +115,12 @@ class VolcanoDialect:
     def looked_at(self, obj: Mapping[str, Any]) -> bool:
         """Report whether a PodGroup has a phase."""
         return bool((obj.get("status") or {}).get("phase"))
+
+
+def _no_minimum_of_roles(spec: GangSpec) -> None:
+    gated = [role.name for role in spec.roles if role.min_available not in (None, role.replicas)]
+    if gated:
+        raise WorkloadError(f"gang {spec.name!r}: its PodGroup has no minimum of a role ({', '.join(gated)})")
 
 
 def ended(obj: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ The sizes are such that Volcano's gates at enqueue let them pass too (see `scarc
 set of nodes: three nodes of 8 hold three members of 5, or six of 3.
 """
 
-from pytest_gpucluster.scenario import Needs, NotApplicable, Scenario, SlotPool, Stage, tried
+from pytest_gpucluster.scenario import NO_FURTHER, Needs, NotApplicable, Scenario, SlotPool, Stage, tried
 from pytest_gpucluster.scenario.predicates import all_bound, bound, exist, phase
 from pytest_gpucluster.scenario.programs import image
 from pytest_gpucluster.workload import Dialect, GangSpec, Role, filler
@@ -23,40 +23,46 @@ PAIR, PAIR_SIZE = 4, 3
 
 def run(stage: Stage) -> None:
     """Try the gangs of one scheduler after the other."""
-    schedulers = tried(stage.profile)
-    if not schedulers:
-        raise NotApplicable("the profile declares no further scheduler (further_schedulers)")
-    dialects = [stage.speaks(name) for name in schedulers]
+    ways = tried(stage.profile)
+    if not ways:
+        raise NotApplicable(NO_FURTHER)
+    spoken = [(way.title, stage.speaks(*way)) for way in ways]
     pool = stage.slots(nodes=NODES, per_node=PER_NODE)
-    told(stage, schedulers=list(schedulers), resource=pool.resource, currency="slots", total=pool.total)
-    for dialect in dialects:
-        stage.note("tries", scheduler=dialect.name)
-        _scarce(stage, dialect, pool)
-        _pair(stage, dialect, pool)
+    told(
+        stage,
+        schedulers=[way.title for way in ways],
+        resource=pool.resource,
+        currency="slots",
+        total=pool.total,
+    )
+    for title, dialect in spoken:
+        stage.note("tries", scheduler=title)
+        _scarce(stage, title, dialect, pool)
+        _pair(stage, title, dialect, pool)
 
 
 def _gang(
-    stage: Stage, dialect: Dialect, role: str, spec: tuple[int, int, tuple[str, ...]], pool: SlotPool
+    stage: Stage, title: str, role: str, spec: tuple[int, int, tuple[str, ...]], pool: SlotPool
 ) -> GangSpec:
     members, size, command = spec
     return GangSpec(
-        f"{stage.name}-{dialect.name}-{role}",
+        f"{stage.name}-{title}-{role}",
         roles=(Role("worker", members, command),),
         resources={pool.resource: size},
         image=image(stage, "python"),
     )
 
 
-def _scarce(stage: Stage, dialect: Dialect, pool: SlotPool) -> None:
+def _scarce(stage: Stage, title: str, dialect: Dialect, pool: SlotPool) -> None:
     """Submit a gang of three where two fit, watch, make room, and let it run."""
-    name = f"{stage.name}-{dialect.name}-blocker"
+    name = f"{stage.name}-{title}-blocker"
     blocker = stage.submit(
-        filler(name, {pool.resource: HELD}, image(stage, "python"), HOLD), role=f"{dialect.name}:blocker"
+        filler(name, {pool.resource: HELD}, image(stage, "python"), HOLD), role=f"{title}:blocker"
     )
     stage.wait("the blocker is bound", lambda live: bound(live.pods_of(blocker)) == 1, budget="bind")
     stage.note("scarce", resource=pool.resource, total=pool.total, free=pool.total - HELD)
-    wanted = _gang(stage, dialect, "scarce", (MEMBERS, SIZE, HOLD), pool)
-    gang = stage.gang(wanted, role=f"{dialect.name}:subject", dialect=dialect)
+    wanted = _gang(stage, title, "scarce", (MEMBERS, SIZE, HOLD), pool)
+    gang = stage.gang(wanted, role=f"{title}:subject", dialect=dialect)
     made = gang.ok and stage.wait("all members exist", exist(gang, MEMBERS), budget="enqueue")
     if made:
         stage.window("scarce")
@@ -71,13 +77,13 @@ def _scarce(stage: Stage, dialect: Dialect, pool: SlotPool) -> None:
         stage.delete(gang)
 
 
-def _pair(stage: Stage, dialect: Dialect, pool: SlotPool) -> None:
+def _pair(stage: Stage, title: str, dialect: Dialect, pool: SlotPool) -> None:
     """Submit two gangs at once, each fits, not both; let the winner end and the loser run."""
     command = ("sleep", str(round(stage.profile.window_length() + 1.0, 1)))
     gangs = [
         stage.gang(
-            _gang(stage, dialect, side, (PAIR, PAIR_SIZE, command), pool),
-            role=f"{dialect.name}:{side}",
+            _gang(stage, title, side, (PAIR, PAIR_SIZE, command), pool),
+            role=f"{title}:{side}",
             dialect=dialect,
         )
         for side in ("left", "right")

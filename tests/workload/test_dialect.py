@@ -5,10 +5,10 @@ import pathlib
 
 import pytest
 
-from pytest_gpucluster.workload import dialect
+from pytest_gpucluster.workload import dialect, protocol
 from tests.endtoend.harness import ROOT
 
-QUESTIONS = {name: what for name, what in vars(dialect.Dialect).items() if not name.startswith("_")}
+QUESTIONS = {name: what for name, what in vars(protocol.Dialect).items() if not name.startswith("_")}
 
 ALLOWED = {
     "pytest_gpucluster/scenario/spec.py": "TRN-003 tries native gangs also if they are the main ones",

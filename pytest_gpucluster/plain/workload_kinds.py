@@ -1,0 +1,25 @@
+"""Names of the workload kinds that a gang can be written as: what a profile may declare beside its scheduler."""
+
+from collections.abc import Mapping
+
+from pytest_gpucluster.plain import schedulers
+
+JOB = "job"
+"""The scheduler's own: a Volcano Job, or a batch Job."""
+JOBSET = "jobset"
+
+NAMES = (JOB, JOBSET)
+
+SCHEDULERS: Mapping[str, tuple[str, ...]] = {
+    JOB: schedulers.NAMES,
+    JOBSET: schedulers.NAMES,
+}
+"""Workload kind -> the schedulers that it can be written for."""
+
+CONTROLLERS: Mapping[str, str] = {JOBSET: "jobset"}
+"""Workload kind -> the component that must be installed for it."""
+
+
+def exists(scheduler: str, kind: str) -> bool:
+    """Report whether gangs of a workload kind can be written for a scheduler."""
+    return scheduler in SCHEDULERS.get(kind, ())
