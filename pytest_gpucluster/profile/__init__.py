@@ -12,6 +12,7 @@ from pytest_gpucluster.profile.numa import Numa
 from pytest_gpucluster.profile.secondary import Secondary
 from pytest_gpucluster.profile.security import Security, SecurityFloor
 from pytest_gpucluster.profile.storage import Storage, Volume
+from pytest_gpucluster.profile.topology import Topology
 
 __all__ = [
     "BUDGETS",
@@ -32,6 +33,7 @@ __all__ = [
     "Security",
     "SecurityFloor",
     "Storage",
+    "Topology",
     "Training",
     "Volume",
     "Waiver",
