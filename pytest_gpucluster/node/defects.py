@@ -35,6 +35,7 @@ SHARES_A_DEVICE = "node.shares-a-device"
 CORRUPTS_COLLECTIVES = "node.corrupts-collectives"
 CORRUPTS_PRODUCTS = "node.corrupts-products"
 OLD_DRIVER = "node.old-driver"
+UNPLACED = "node.topology-label-missing"
 QUARANTINE_FORGOTTEN = "node.quarantine-forgotten"
 CLAIMS_APART = "storage.node-folders"
 THROTTLED = "storage.throttled"
@@ -74,6 +75,7 @@ DEFECTS: dict[str, str] = {
     NEVER_RESTARTS: "a failed container is not restarted, even if its pod's restartPolicy asks for it",
     SHARES_A_DEVICE: "the device plugin gives a container its first GPU twice and not the second",
     CORRUPTS_COLLECTIVES: "one element of each sum and gather is wrong on the last rank, as behind a faulty link",
+    UNPLACED: "the last node does not tell in which rack it is",
     OLD_DRIVER: "the last node has a driver that is below its security floor",
     QUARANTINE_FORGOTTEN: (
         "the last node keeps the label by which SageMaker HyperPod takes a node out of service, without a fault"

@@ -33,7 +33,13 @@ QUARANTINE = ("sagemaker.amazonaws.com/node-health-status", "UnschedulablePendin
 
 DRIVER = ("nvidia.com/cuda.driver-version.full", "0.9.0")
 """Label of a driver that is older than any that the nodes have."""
-_PLANTED = {defects.QUARANTINE_FORGOTTEN: QUARANTINE, defects.OLD_DRIVER: DRIVER}
+RACK = ("topology.gpucluster.dev/rack", None)
+"""Label of the finest level of the made network, which a node then lacks."""
+_PLANTED: dict[str, tuple[str, str | None]] = {
+    defects.QUARANTINE_FORGOTTEN: QUARANTINE,
+    defects.OLD_DRIVER: DRIVER,
+    defects.UNPLACED: RACK,
+}
 
 
 def planted_labels(spec: NodeSpec, config: AgentConfig) -> dict[str, str | None]:
@@ -71,8 +77,9 @@ def node_object(spec: NodeSpec, config: AgentConfig, ip: str) -> Object:
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": architecture,
         **spec.labels,
-        **{key: value for key, value in planted_labels(spec, config).items() if value is not None},
+        **planted_labels(spec, config),
     }
+    labels = {key: value for key, value in labels.items() if value is not None}
     common = {"lastHeartbeatTime": moment, "lastTransitionTime": moment}
     conditions = [
         {"type": kind, "status": "False", "reason": reason, "message": text, **common}

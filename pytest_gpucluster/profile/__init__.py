@@ -12,6 +12,7 @@ from pytest_gpucluster.profile.numa import Numa
 from pytest_gpucluster.profile.secondary import Secondary
 from pytest_gpucluster.profile.security import Security, SecurityFloor
 from pytest_gpucluster.profile.storage import Storage, Volume
+from pytest_gpucluster.profile.topology import Topology
 from pytest_gpucluster.profile.workload import Workload
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Security",
     "SecurityFloor",
     "Storage",
+    "Topology",
     "Training",
     "Volume",
     "Waiver",

@@ -84,6 +84,8 @@ EMBEDDED: Mapping[str, Any] = {
     "interface": "eth0",
     # The nodes attach it to pods that ask for it, as Multus does.
     "secondary": {"network": "fast", "interface": "net1"},
+    # Two nodes of the three are in one rack, the third is alone in another.
+    "topology": {"levels": ["topology.gpucluster.dev/block", "topology.gpucluster.dev/rack"]},
     "budgets": {
         "admission": 5.0,
         "enqueue": 5.0,
@@ -126,6 +128,8 @@ KIND: Mapping[str, Any] = {
     "mfu": {"device": "cpu", "nodes": 1, "seconds": 1.0},
     # As cluster.yaml of the provider sets the kubelets, with the fake NUMA nodes of its workers.
     "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 2, "qos": "Guaranteed"},
+    # As cluster.yaml of the provider labels the workers.
+    "topology": {"levels": ["topology.gpucluster.dev/block", "topology.gpucluster.dev/rack"]},
     # kube-scheduler reacts at once; what it could not place it tries again after one to ten seconds.
     "scheduler_period": 1.0,
     "bind_spread": 2.0,
@@ -154,6 +158,7 @@ HOST: Mapping[str, Any] = {
     **EMBEDDED,
     "provider": "host",
     "security": None,
+    "topology": None,
     # The machine tells how many GPUs, of which resource, on how many NUMA nodes.
     "gpus_per_node": 0,
     "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 1, "qos": "Guaranteed", "cpus": 1},

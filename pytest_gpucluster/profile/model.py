@@ -20,6 +20,7 @@ from pytest_gpucluster.profile.numa import Numa
 from pytest_gpucluster.profile.secondary import Secondary
 from pytest_gpucluster.profile.security import Security
 from pytest_gpucluster.profile.storage import Storage
+from pytest_gpucluster.profile.topology import Topology
 from pytest_gpucluster.profile.workload import Workload
 
 BUDGETS = ("admission", "enqueue", "bind", "start", "run", "finish", "delete", "torch", "lease")
@@ -241,6 +242,10 @@ class Profile(Frozen):
         default=None,
         description="Second interface of pods, or a tunnel, that carries rendezvous and collectives; none: not "
         "declared",
+    )
+    topology: Topology | None = Field(
+        default=None,
+        description="Declares by which labels nodes tell their place in the network (block, rack); none: not declared",
     )
     pool_label: Annotated[str, shapes.LABEL_KEY] | None = Field(
         default=None,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpucluster.node import images
-from pytest_gpucluster.profile import LoadedProfile
+from pytest_gpucluster.profile import LoadedProfile, Profile
 
 NODE_COUNT = 3
 """Nodes with GPUs."""
@@ -154,7 +154,10 @@ def node_config(
                     "topology_policy": "single-numa-node",
                     "topology_scope": "pod",
                     "cpu_policy": "static",
-                    "labels": feature_labels(profile.gpu_resource, profile.gpus_per_node),
+                    "labels": {
+                        **feature_labels(profile.gpu_resource, profile.gpus_per_node),
+                        **topology_labels(profile, index),
+                    },
                 }
                 for index in range(count)
             ),
@@ -201,6 +204,34 @@ def feature_labels(gpu_resource: str, gpus: int) -> dict[str, str]:
         "nvidia.com/mig.strategy": "none",
         "nvidia.com/cuda.driver-version.full": "1.0.0",
     }
+
+
+NODES_PER_DOMAIN = 2
+"""GPU nodes in one domain of the level that gangs must not leave."""
+
+
+def topology_labels(profile: Profile, index: int) -> dict[str, str]:
+    """Return the labels by which a GPU node tells its place in a made network: one block of racks of two nodes.
+
+    What is finer than the level that gangs must not leave tells nodes apart. The name of its node a node tells itself.
+    """
+    declared = profile.topology
+    if declared is None:
+        return {}
+    own = declared.levels.index(declared.level)
+    places = {
+        label: 0 if depth < own else index // NODES_PER_DOMAIN if depth == own else index
+        for depth, label in enumerate(declared.levels)
+    }
+    return {
+        label: f"{label.rpartition('/')[2]}-{place}"
+        for label, place in places.items()
+        if label not in OWN_LABELS
+    }
+
+
+OWN_LABELS = frozenset({"kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch"})
+"""Labels that kubelets set themselves."""
 
 
 def image_table(loaded: LoadedProfile) -> dict[str, str]:

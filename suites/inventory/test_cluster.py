@@ -10,6 +10,7 @@ from pytest_gpucluster.judge.inventory import (
     pinned_images,
     scheduler_config,
     security_floors,
+    topology_labels,
     training_queue,
     versions,
 )
@@ -31,6 +32,23 @@ def test_every_gpu_node_offers_the_declared_number_of_gpus(settle: Callable[[], 
 
     Every node that has GPUs MUST offer exactly the declared number of the declared GPU resource, all of them healthy
     (allocatable, not only capacity). A node has GPUs if it offers them under any name, or if its labels say so.
+    """
+    settle()
+
+
+@requirement(
+    "INV-004",
+    level="should",
+    documents="E",
+    scenario=inventory,
+    judge=topology_labels.labels_carried,
+    presupposes=[gpu_count.nodes_listed],
+)
+def test_every_gpu_node_tells_its_place_in_the_network(settle: Callable[[], None]) -> None:
+    """Every GPU node tells its place in the network.
+
+    Every GPU node SHOULD carry the declared labels of all levels, each with a value, for as long as it is watched. The
+    finding says how many domains each level has. It does not know whether a node stands where its labels say.
     """
     settle()
 
