@@ -83,6 +83,7 @@ TABLE: tuple[KindInfo, ...] = (
     *_rows("kueue.x-k8s.io/v1beta2", "ClusterQueue:clusterqueues! LocalQueue:localqueues Workload:workloads"),
     *_rows("kueue.x-k8s.io/v1beta2", "ResourceFlavor:resourceflavors! AdmissionCheck:admissionchecks!"),
     *_rows("scheduling.k8s.io/v1beta1", "PodGroup:podgroups Workload:workloads"),
+    *_rows("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition:network-attachment-definitions"),
     *_rows("topology.node.k8s.io/v1alpha2", "NodeResourceTopology:noderesourcetopologies!"),
 )
 """Kinds known beforehand; `!` marks cluster-scoped ones. No two rows have the same kind key."""

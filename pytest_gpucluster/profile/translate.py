@@ -17,6 +17,7 @@ _SUBJECT = {
     "kueue_undeclared": ["kueue"],
     "same_scheduler": ["further_schedulers"],
     "functions_are_gpus": ["numa", "functions"],
+    "adapters_are_gpus": ["rdma", "resource"],
     "best_effort_cpus": ["cpus"],
     "width_of_heads": ["width"],
     "world_cannot_shrink": ["min"],

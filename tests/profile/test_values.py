@@ -56,6 +56,12 @@ def stored(local=None, **durable):
         ({"kueue": {"local_queue": "Team A"}}, "kueue.local_queue = 'Team A': must be a name"),
         ({"kueue": {"cluster_queue": ""}}, "kueue.cluster_queue: is empty (wanted: ClusterQueue whose quota"),
         ({"numa": {"functions": "memory"}}, "numa.functions = 'memory': must be the name of a resource of a device"),
+        ({"rdma": {"resource": "hca", "per_node": 4}}, "rdma.resource = 'hca': must be the name of a resource of a"),
+        ({"rdma": {"resource": "nvidia.com/gpu", "per_node": 4}}, "rdma.resource = 'nvidia.com/gpu': must be a resource"),
+        ({"rdma": {"resource": "rdma/hca", "per_node": 0}}, "rdma.per_node = 0: must be 1 or greater"),
+        ({"rdma": {"resource": "rdma/hca", "per_node": 4, "networks": ["roce"]}},
+         "rdma.networks.0 = 'roce': must be a network with its namespace, NAMESPACE/NAME, such as default/roce-network; "
+         "did you mean 'default/roce'?"),
         ({"numa": {"functions": "nvidia.com/gpu"}}, "numa.functions = 'nvidia.com/gpu': must be a resource of network"),
         ({"numa": {"qos": "BestEffort", "cpus": 2}}, "numa.cpus = 2: must be left out with `qos: BestEffort`"),
         ({"images": {"torch": "Registry/Torch:1"}}, "images.torch = 'Registry/Torch:1': must be an image such as"),
