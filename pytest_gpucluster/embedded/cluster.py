@@ -33,7 +33,7 @@ def build(config: Mapping[str, Any]) -> Runtime:
     pod_admission.install(runtime)
     policy_engine.install(runtime)
     native.install(runtime)
-    namespaces.create_first_objects(runtime.store)
+    namespaces.create_first_objects(runtime.store, config.get("networks") or ())
     bootstrap.create_first_roles(runtime.store)
     if with_volcano:
         from pytest_gpucluster.embedded.volcano import install

@@ -21,6 +21,7 @@ KNOWN_KEYS = frozenset({
     "host", "port", "socket", "defects", "scheduler_period", "version", "owner_pid", "volcano",
     "default_queue_ready_delay", "faults", "bookmark_seconds", "job_backoff_seconds", "volcano_scheduler_conf",
     "tokens", "tls", "kueue", "feature_gates", "pod_socket", "pod_address", "switchable", "volumes",
+    "networks",
 })  # fmt: skip
 
 SHUTDOWN_SECONDS = 1.0

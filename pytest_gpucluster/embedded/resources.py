@@ -263,7 +263,15 @@ def native_rows() -> list[ResourceType]:
     ]
 
 
+def network_rows() -> list[ResourceType]:
+    """Return the custom type that describes further networks of pods."""
+    return [
+        _row("k8s.cni.cncf.io/v1", "network-attachment-definitions", "NetworkAttachmentDefinition",
+             "net-attach-def", custom=True, generation=True),
+    ]  # fmt: skip
+
+
 def build_table(*, volcano: bool = True, kueue: bool = False, native: bool = False) -> ResourceTable:
     """Return the table of a cluster with or without Volcano, Kueue and native gangs."""
-    rows = core_rows() + (native_rows() if native else [])
+    rows = core_rows() + network_rows() + (native_rows() if native else [])
     return ResourceTable(rows + (volcano_rows() if volcano else []) + (kueue_rows() if kueue else []))

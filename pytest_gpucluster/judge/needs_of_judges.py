@@ -105,6 +105,7 @@ NEEDED: Mapping[str, Needs] = {
     "inventory.gpu_count.gpus_as_declared": Needs(seen=("Node",)),
     "inventory.node_pool.nodes_alike": Needs(seen=("Node",), given=("pool_label",)),
     "inventory.pinned_images.pinned_by_digest": Needs(roles=("subject",), given=("images",)),
+    "inventory.rdma_count.rdma_as_declared": Needs(seen=("Node",), given=("rdma",)),
     "inventory.scheduler_parts.scheduler_answers": Needs(given=_SIZE),
     "inventory.security_floors.not_below_floors": Needs(seen=("Node",), given=("security",)),
     "inventory.topology_labels.labels_carried": Needs(seen=("Node",)),

@@ -85,6 +85,7 @@ TABLE: tuple[KindInfo, ...] = (
     *_rows("scheduling.k8s.io/v1beta1", "PodGroup:podgroups Workload:workloads"),
     *_rows("jobset.x-k8s.io/v1alpha2", "JobSet:jobsets"),
     *_rows("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet:leaderworkersets"),
+    *_rows("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition:network-attachment-definitions"),
     *_rows("topology.node.k8s.io/v1alpha2", "NodeResourceTopology:noderesourcetopologies!"),
 )
 """Kinds known beforehand; `!` marks cluster-scoped ones. No two rows have the same kind key."""

@@ -14,7 +14,7 @@ Rule = Mapping[str, Any]
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 _SHAPE = re.compile(
-    r"^(?P<verbs>[a-z]+(,[a-z]+)*) (?P<plural>[a-z0-9]+)(\.(?P<group>[a-z0-9.-]+))?(/(?P<sub>[a-z]+))?"
+    r"^(?P<verbs>[a-z]+(,[a-z]+)*) (?P<plural>[a-z0-9]+(-[a-z0-9]+)*)(\.(?P<group>[a-z0-9.-]+))?(/(?P<sub>[a-z]+))?"
     r"( in (?P<namespace>[a-z0-9]([-a-z0-9]*[a-z0-9])?|\{[a-z-]+\}))?$"
 )
 

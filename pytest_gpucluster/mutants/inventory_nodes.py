@@ -180,18 +180,26 @@ MUTANTS: base.Table = {
     "inventory.never-reported": base.Mutant(
         "one node never reported its resources",
         _on_last_node(_never_reported),
-        {"INV-002": "inconclusive", "INV-008": "inconclusive", **_NOT_FREE, **_NO_SUCH_SLOTS},
+        {
+            "INV-002": "inconclusive",
+            "INV-003": "inconclusive",
+            "INV-008": "inconclusive",
+            **_NOT_FREE,
+            **_NO_SUCH_SLOTS,
+        },
     ),
     "inventory.node-not-ready": base.Mutant(
-        "one node is not Ready", _on_last_node(_not_ready), {"INV-002": "environment", **_NO_SUCH_SLOTS}
+        "one node is not Ready",
+        _on_last_node(_not_ready),
+        {"INV-002": "environment", "INV-003": "environment", **_NO_SUCH_SLOTS},
     ),
     "inventory.nodes-not-watched": base.Mutant(
         "the watch of nodes was never in sync",
         nodes_not_watched,
         base.all_to(
             "inconclusive",
-            "INV-002 INV-004 INV-005 INV-006 INV-008 INV-011 HLT-005 GANG-009 GANG-010 LIFE-011 RDZV-007 KUE-001 "
-            "NUMA-001 NUMA-002 NUMA-003 NUMA-004 NUMA-005 NUMA-006 NUMA-007 NUMA-008",
+            "INV-002 INV-003 INV-004 INV-005 INV-006 INV-008 INV-011 HLT-005 GANG-009 GANG-010 LIFE-011 RDZV-007 "
+            "KUE-001 NUMA-001 NUMA-002 NUMA-003 NUMA-004 NUMA-005 NUMA-006 NUMA-007 NUMA-008",
         ),
     ),
     "inventory.odd-kernel": base.Mutant(

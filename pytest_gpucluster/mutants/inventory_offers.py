@@ -127,7 +127,9 @@ MUTANTS: base.Table = {
         "a node offers no GPU for 1.9 s", flickers, {"INV-002": "fail", "INV-008": "fail"}
     ),
     "offers.node-left": base.Mutant(
-        "a GPU node is deleted while it is watched", left, {"INV-002": "inconclusive"}
+        "a GPU node is deleted while it is watched",
+        left,
+        {"INV-002": "inconclusive", "INV-003": "inconclusive"},
     ),
     "offers.queue-shut-for-a-time": base.Mutant(
         "the queue is closed for 1.9 s", shut_for_a_time, {"INV-005": "fail"}

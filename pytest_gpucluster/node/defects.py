@@ -34,6 +34,7 @@ NEVER_RESTARTS = "node.never-restarts"
 SHARES_A_DEVICE = "node.shares-a-device"
 CORRUPTS_COLLECTIVES = "node.corrupts-collectives"
 CORRUPTS_PRODUCTS = "node.corrupts-products"
+SHORT_ONE_ADAPTER = "node.short-one-adapter"
 OLD_DRIVER = "node.old-driver"
 UNPLACED = "node.topology-label-missing"
 QUARANTINE_FORGOTTEN = "node.quarantine-forgotten"
@@ -76,6 +77,7 @@ DEFECTS: dict[str, str] = {
     SHARES_A_DEVICE: "the device plugin gives a container its first GPU twice and not the second",
     CORRUPTS_COLLECTIVES: "one element of each sum and gather is wrong on the last rank, as behind a faulty link",
     UNPLACED: "the last node does not tell in which rack it is",
+    SHORT_ONE_ADAPTER: "the RDMA device plugin of the last node finds one adapter fewer than the others",
     OLD_DRIVER: "the last node has a driver that is below its security floor",
     QUARANTINE_FORGOTTEN: (
         "the last node keeps the label by which SageMaker HyperPod takes a node out of service, without a fault"

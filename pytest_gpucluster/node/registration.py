@@ -53,7 +53,10 @@ def planted_labels(spec: NodeSpec, config: AgentConfig) -> dict[str, str | None]
 
 def managed_resources(spec: NodeSpec, config: AgentConfig) -> dict[str, str]:
     """Return the resources that the node itself reports, name -> quantity."""
-    found = {"cpu": str(spec.cpus), "memory": spec.memory, "pods": str(spec.pods), **spec.extra}
+    extra = dict(spec.extra)
+    if defects.SHORT_ONE_ADAPTER in config.defects and spec.name == config.nodes[-1].name:
+        extra = {name: str(int(count) - 1) for name, count in extra.items()}
+    found = {"cpu": str(spec.cpus), "memory": spec.memory, "pods": str(spec.pods), **extra}
     if spec.gpus:
         found[config.gpu_resource] = str(len(machine.reported(spec, config)))
     return found

@@ -9,6 +9,7 @@ from pytest_gpucluster.profile.load import BUILT_IN, LoadedProfile, find, known_
 from pytest_gpucluster.profile.mfu import Mfu, ProductFloor, Training
 from pytest_gpucluster.profile.model import BUDGETS, Connection, Profile, Waiver
 from pytest_gpucluster.profile.numa import Numa
+from pytest_gpucluster.profile.rdma import Rdma
 from pytest_gpucluster.profile.secondary import Secondary
 from pytest_gpucluster.profile.security import Security, SecurityFloor
 from pytest_gpucluster.profile.storage import Storage, Volume
@@ -30,6 +31,7 @@ __all__ = [
     "ProductFloor",
     "Profile",
     "ProfileError",
+    "Rdma",
     "Secondary",
     "Security",
     "SecurityFloor",

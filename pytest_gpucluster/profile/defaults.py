@@ -83,9 +83,11 @@ EMBEDDED: Mapping[str, Any] = {
     "recovery": 2.0,
     "interface": "eth0",
     # The nodes attach it to pods that ask for it, as Multus does.
-    "secondary": {"network": "fast", "interface": "net1"},
+    "secondary": {"network": "default/fast", "interface": "net1"},
     # Two nodes of the three are in one rack, the third is alone in another.
     "topology": {"levels": ["topology.gpucluster.dev/block", "topology.gpucluster.dev/rack"]},
+    # Nodes say that they have adapters, as they say that they have GPUs.
+    "rdma": {"resource": "rdma/hca", "per_node": 4, "networks": ["default/fast"]},
     "budgets": {
         "admission": 5.0,
         "enqueue": 5.0,
@@ -159,6 +161,7 @@ HOST: Mapping[str, Any] = {
     "provider": "host",
     "security": None,
     "topology": None,
+    "rdma": None,
     # The machine tells how many GPUs, of which resource, on how many NUMA nodes.
     "gpus_per_node": 0,
     "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 1, "qos": "Guaranteed", "cpus": 1},

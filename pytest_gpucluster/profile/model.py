@@ -17,6 +17,7 @@ from pytest_gpucluster.profile.host import Host
 from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.mfu import Mfu
 from pytest_gpucluster.profile.numa import Numa
+from pytest_gpucluster.profile.rdma import Rdma
 from pytest_gpucluster.profile.secondary import Secondary
 from pytest_gpucluster.profile.security import Security
 from pytest_gpucluster.profile.storage import Storage
@@ -158,6 +159,10 @@ class Profile(Frozen):
     fabric: Fabric | None = Field(
         default=None,
         description="What carries collectives, and how fast it must be; none: the rows do not apply",
+    )
+    rdma: Rdma | None = Field(
+        default=None,
+        description="RDMA devices that GPU nodes offer to pods, and their networks; none: not declared",
     )
     mfu: Mfu | None = Field(
         default=None, description="How fast GPUs and training must be; none: the rows do not apply"
@@ -307,6 +312,14 @@ class Profile(Frozen):
         if self.numa is not None and self.numa.functions == self.gpu_resource:
             raise PydanticCustomError(
                 "functions_are_gpus", "must be a resource of network functions, but is `gpu_resource`"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _adapters_are_no_gpus(self) -> Self:
+        if self.rdma is not None and self.rdma.resource == self.gpu_resource:
+            raise PydanticCustomError(
+                "adapters_are_gpus", "must be a resource of RDMA devices, but is `gpu_resource`"
             )
         return self
 

@@ -77,6 +77,11 @@ def _lowered(text: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
+def _lowered_parts(text: str) -> str:
+    namespace, _, name = text.partition("/")
+    return f"{_label_like(namespace)}/{_lowered(name)}"
+
+
 def _label_like(text: str) -> str:
     return _lowered(text.replace(".", "-"))
 
@@ -155,6 +160,12 @@ NETWORKS = Shape(
     "a network as the annotation names it, NAME or NAMESPACE/NAME",
     4096,
     _lowered,
+)
+DEFINITION = Shape(
+    rf"^{_LABEL}/{_SUBDOMAIN}$",
+    "a network with its namespace, NAMESPACE/NAME, such as default/roce-network",
+    317,
+    lambda text: f"default/{_lowered(text)}" if "/" not in text else _lowered_parts(text),
 )
 KIND_CLUSTER = Shape(
     r"^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$",

@@ -19,6 +19,7 @@ _SUBJECT = {
     "same_workload_kind": ["further"],
     "no_such_combination": ["workload", "kind"],
     "functions_are_gpus": ["numa", "functions"],
+    "adapters_are_gpus": ["rdma", "resource"],
     "best_effort_cpus": ["cpus"],
     "width_of_heads": ["width"],
     "world_cannot_shrink": ["min"],

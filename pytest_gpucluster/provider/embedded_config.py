@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import ipaddress
+import json
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
@@ -48,6 +49,9 @@ on nobody, v1.14.4 lets the next one begin anew. All plugins stand in one tier, 
 everybody is passed over there, and proportion in the next gives the gang away all the same. The
 recorded streams are replayed with the configuration that they were recorded with.
 """
+
+RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
+"""Annotation of a network with the resource that comes with it."""
 
 KUEUE_BACKOFF = 0.5
 """Seconds after which the embedded Kueue queues an evicted workload again; 60 by default in Kueue."""
@@ -103,6 +107,7 @@ def control_plane_config(
         "feature_gates": FEATURE_GATES,
         "volcano_scheduler_conf": SCHEDULER_CONF,
         "kueue": kueue_config(loaded),
+        "networks": network_definitions(loaded),
         "tokens": [] if tokens is None else tokens.rows(),
     }
 
@@ -158,6 +163,7 @@ def node_config(
                         **feature_labels(profile.gpu_resource, profile.gpus_per_node),
                         **topology_labels(profile, index),
                     },
+                    "extra": adapters(loaded),
                 }
                 for index in range(count)
             ),
@@ -180,6 +186,27 @@ def node_config(
         "defects": list(defects),
         "owner_pid": owner_pid,
     }
+
+
+def adapters(loaded: LoadedProfile) -> dict[str, str]:
+    """Return the RDMA devices that a GPU node says it has, resource -> how many."""
+    declared = loaded.profile.rdma
+    return {} if declared is None else {declared.resource: str(declared.per_node)}
+
+
+def network_definitions(loaded: LoadedProfile) -> list[dict[str, Any]]:
+    """Return the NetworkAttachmentDefinitions of the networks that pods may ask for beside their own."""
+    declared, rdma = loaded.profile.secondary, loaded.profile.rdma
+    named = [] if declared is None or declared.network is None else [declared.network]
+    every = dict.fromkeys([*named, *(rdma.networks if rdma is not None else ())])
+    found = []
+    for full in every:
+        namespace, _, name = full.rpartition("/")
+        config = {"cniVersion": "0.3.1", "name": name, "type": "macvlan", "master": "eth1"}
+        annotations = {RESOURCE_NAME: rdma.resource} if rdma is not None and full in rdma.networks else {}
+        meta = {"name": name, "namespace": namespace or "default", "annotations": annotations}
+        found.append({"metadata": meta, "spec": {"config": json.dumps(config)}})
+    return found
 
 
 def further_networks(loaded: LoadedProfile) -> list[str]:

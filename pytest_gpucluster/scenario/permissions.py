@@ -52,7 +52,7 @@ def of_scenario(scenario: spec.Scenario, profile: "Profile", *, namespace: str |
     if needs.slot_nodes:
         found.add(Permission("", "nodes/status", "patch"))
     for text in needs.permissions:
-        found |= {placed for each in kube.parse(text) if (placed := _placed(each, profile)) is not None}
+        found |= {placed for each in kube.parse(text) for placed in _placed(each, profile)}
     if namespace:
         # In our own namespace these go with it, without a request each.
         inert = {(info.group, info.plural) for info in kinds.TABLE if info.key in INERT}
@@ -71,14 +71,21 @@ def writes_gangs(profile: "Profile") -> bool:
     return profile.scheduler in dialect.DIALECTS
 
 
-def _placed(permission: Permission, profile: "Profile") -> Permission | None:
-    """Return a permission with the namespace of its component; None where the profile declares no such component."""
+NETWORKS = "networks"
+"""What stands in braces for the namespaces of the networks that bring RDMA devices."""
+
+
+def _placed(permission: Permission, profile: "Profile") -> set[Permission]:
+    """Return a permission in the namespaces that its braces stand for; none where the profile declares no such part."""
     component = permission.component
     if not component:
-        return permission
+        return {permission}
+    if component == NETWORKS:
+        every = () if profile.rdma is None else profile.rdma.networks
+        return {dataclasses.replace(permission, namespace=full.partition("/")[0]) for full in every}
     if component not in profile.versions and component != profile.scheduler:
-        return None
-    return dataclasses.replace(permission, namespace=components.namespace(component, profile.namespaces))
+        return set()
+    return {dataclasses.replace(permission, namespace=components.namespace(component, profile.namespaces))}
 
 
 def _on_key(key: str, *verbs: str) -> set[Permission]:

@@ -8,6 +8,7 @@ from pytest_gpucluster.judge.inventory import (
     job_defaults,
     node_pool,
     pinned_images,
+    rdma_count,
     scheduler_config,
     security_floors,
     topology_labels,
@@ -32,6 +33,23 @@ def test_every_gpu_node_offers_the_declared_number_of_gpus(settle: Callable[[], 
 
     Every node that has GPUs MUST offer exactly the declared number of the declared GPU resource, all of them healthy
     (allocatable, not only capacity). A node has GPUs if it offers them under any name, or if its labels say so.
+    """
+    settle()
+
+
+@requirement(
+    "INV-003",
+    level="must",
+    documents="R",
+    scenario=inventory,
+    judge=rdma_count.rdma_as_declared,
+    presupposes=[gpu_count.nodes_listed, gpu_count.gpu_nodes_report],
+)
+def test_every_gpu_node_offers_the_declared_number_of_rdma_devices(settle: Callable[[], None]) -> None:
+    """Every GPU node offers the declared number of RDMA devices.
+
+    Every GPU node MUST offer exactly the declared number of the declared RDMA resource; too many is wrong too. A
+    declared NetworkAttachmentDefinition MUST be there and, if it names a resource, name this one.
     """
     settle()
 

@@ -5,7 +5,7 @@ Nodes and queues are watched in any case; everything else costs four requests.
 
 from typing import Any
 
-from pytest_gpucluster.evidence.objects import component_versions, node_software
+from pytest_gpucluster.evidence.objects import component_versions, network_definitions, node_software
 from pytest_gpucluster.measure import shipped
 from pytest_gpucluster.plain import components as known
 from pytest_gpucluster.profile import Security
@@ -26,6 +26,7 @@ def run(stage: Stage) -> None:
         versions={name: list(ranges) for name, ranges in profile.versions.items()},
         pool_label=profile.pool_label or "",
         security=security_floors(stage),
+        rdma=profile.rdma.model_dump(mode="json") if profile.rdma is not None else {},
     )
     if profile.conformance_queue:
         stage.given["queue_held"] = True
@@ -43,6 +44,12 @@ def run(stage: Stage) -> None:
             stage.read_all(
                 "apps/v1", "DaemonSet", case=f"{node_software.DAEMON_SETS}:{namespace}", namespace=namespace
             )
+    for full in profile.rdma.networks if profile.rdma is not None else ():
+        namespace, _, network = full.partition("/")
+        case = f"{network_definitions.CASE}:{full}"
+        stage.read(
+            "k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", network, case=case, namespace=namespace
+        )
     if stage.dialect.own_api:
         dry_run(stage)
     stage.context |= {("Node", node["metadata"]["name"]) for node in stage.live.objects("Node")}
@@ -132,6 +139,7 @@ inventory = Scenario(
             "get configmaps in {volcano}",
             *(f"list deployments.apps in {{{component}}}" for component in known.NAMESPACES),
             f"list daemonsets.apps in {{{OPERATOR}}}",
+            "get network-attachment-definitions.k8s.cni.cncf.io in {networks}",
         ),
     ),
     kinds=("Node",),

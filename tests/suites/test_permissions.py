@@ -60,4 +60,8 @@ def test_a_scenario_asks_for_nothing_that_it_does_not_declare(name):
 def test_what_a_scenario_declares_can_be_read(name):
     """Each text has the shape that roles are made of."""
     for text in (*SCENARIOS[name].needs.permissions, *SCENARIOS[name].needs.wishes):
-        assert {each.component for each in kube.parse(text)} <= {"", *components.NAMESPACES}
+        assert {each.component for each in kube.parse(text)} <= {
+            "",
+            permissions.NETWORKS,
+            *components.NAMESPACES,
+        }

@@ -1,7 +1,7 @@
 """Namespaces: their default service account, and emptying those that are deleted."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from pytest_gpucluster.embedded.errors import ApiError
 from pytest_gpucluster.embedded.feed import DELETED
@@ -14,13 +14,15 @@ FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
-def create_first_objects(store: Store) -> None:
-    """Create what every cluster has from the start."""
+def create_first_objects(store: Store, networks: Iterable[Obj] = ()) -> None:
+    """Create what every cluster has from the start, and the definitions of its further networks."""
     for name in FIRST_NAMESPACES:
         store.create("Namespace", {"metadata": {"name": name}})
         _account(store, name)
     for name, value in SYSTEM_PRIORITIES.items():
         store.create("PriorityClass", {"metadata": {"name": name}, "value": value})
+    for network in networks:
+        store.create("NetworkAttachmentDefinition", dict(network))
 
 
 def _account(store: Store, namespace: str) -> None:
