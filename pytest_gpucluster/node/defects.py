@@ -34,6 +34,7 @@ NEVER_RESTARTS = "node.never-restarts"
 SHARES_A_DEVICE = "node.shares-a-device"
 CORRUPTS_COLLECTIVES = "node.corrupts-collectives"
 CORRUPTS_PRODUCTS = "node.corrupts-products"
+METRICS_STALE = "node.metrics-stale"
 OLD_DRIVER = "node.old-driver"
 QUARANTINE_FORGOTTEN = "node.quarantine-forgotten"
 CLAIMS_APART = "storage.node-folders"
@@ -74,6 +75,7 @@ DEFECTS: dict[str, str] = {
     NEVER_RESTARTS: "a failed container is not restarted, even if its pod's restartPolicy asks for it",
     SHARES_A_DEVICE: "the device plugin gives a container its first GPU twice and not the second",
     CORRUPTS_COLLECTIVES: "one element of each sum and gather is wrong on the last rank, as behind a faulty link",
+    METRICS_STALE: "the exporter of the last node answers with values that it collected once",
     OLD_DRIVER: "the last node has a driver that is below its security floor",
     QUARANTINE_FORGOTTEN: (
         "the last node keeps the label by which SageMaker HyperPod takes a node out of service, without a fault"

@@ -83,6 +83,8 @@ EMBEDDED: Mapping[str, Any] = {
     "interface": "eth0",
     # The nodes attach it to pods that ask for it, as Multus does.
     "secondary": {"network": "fast", "interface": "net1"},
+    # The exporters of the nodes collect five times a second.
+    "metrics": {"fresh": 3.0},
     "budgets": {
         "admission": 5.0,
         "enqueue": 5.0,
@@ -153,6 +155,8 @@ HOST: Mapping[str, Any] = {
     **EMBEDDED,
     "provider": "host",
     "security": None,
+    # A machine has no exporter unless somebody started one.
+    "metrics": None,
     # The machine tells how many GPUs, of which resource, on how many NUMA nodes.
     "gpus_per_node": 0,
     "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 1, "qos": "Guaranteed", "cpus": 1},

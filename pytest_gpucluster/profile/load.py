@@ -20,7 +20,7 @@ OURS = ("default", "profile ", "add-on ")
 REQUIRED = ("connection", "scheduler", "queue", "gpu_resource", "gpus_per_node")
 """Keys that the file of a cluster that exists must state; all else has a default."""
 
-SECTIONS = ("elastic", "fabric", "kueue", "mfu", "numa", "secondary", "security", "storage")
+SECTIONS = ("elastic", "fabric", "kueue", "metrics", "mfu", "numa", "secondary", "security", "storage")
 """Keys whose mapping, also an empty one, declares that the cluster has something."""
 
 ONLY_FOR = {"addons": "kind", "connection": "existing", "host": "host", "kind": "kind"}

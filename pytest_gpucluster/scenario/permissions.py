@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pytest_gpucluster.profile import Profile
 
 RBAC = "rbac.authorization.k8s.io"
+GPU_OPERATOR = "gpu-operator"
+"""Component in whose namespace the exporters of GPU metrics are."""
 
 
 def of_session(namespace: str | None) -> set[Permission]:
@@ -75,7 +77,9 @@ def _placed(permission: Permission, profile: "Profile") -> Permission | None:
     component = permission.component
     if not component:
         return permission
-    if component not in profile.versions and component != profile.scheduler:
+    served = profile.metrics is not None and profile.metrics.service is not None
+    declared = {*profile.versions, profile.scheduler, *([GPU_OPERATOR] if served else ())}
+    if component not in declared:
         return None
     return dataclasses.replace(permission, namespace=components.namespace(component, profile.namespaces))
 
