@@ -101,6 +101,9 @@ NEEDED: Mapping[str, Needs] = {
     "gang.spread.within": Needs(given=_SCARCE),
     "gang.two_gangs.two_gangs": Needs(given=_SCARCE),
     "health.device_isolation.sees_its_own": Needs(facts=("access",), given=("tried",)),
+    "health.metrics.present_and_fresh": Needs(
+        roles=("subject",), facts=("scraped",), seen=("Node",), given=("metrics",)
+    ),
     "health.quarantine.named_and_ending": Needs(seen=("Node",)),
     "inventory.gpu_count.gpus_as_declared": Needs(seen=("Node",)),
     "inventory.node_pool.nodes_alike": Needs(seen=("Node",), given=("pool_label",)),

@@ -172,7 +172,9 @@ MUTANTS: base.Table = {
         "every GPU is offered four times, as .shared", _on_nodes(_shared), {"INV-002": "fail", **_NOT_FREE}
     ),
     "inventory.counted-twice": base.Mutant(
-        "labels say half the number of GPUs", _on_nodes(_counted_twice), {"INV-002": "fail"}
+        "labels say half the number of GPUs",
+        _on_nodes(_counted_twice),
+        {"INV-002": "fail", "HLT-003": "inconclusive"},
     ),
     "inventory.offered-twice": base.Mutant(
         "slices are offered in addition to all GPUs", _on_nodes(_offered_twice), {"INV-002": "fail"}
@@ -198,8 +200,8 @@ MUTANTS: base.Table = {
         nodes_not_watched,
         base.all_to(
             "inconclusive",
-            "INV-002 INV-003 INV-004 INV-005 INV-006 INV-008 INV-011 HLT-005 GANG-009 GANG-010 LIFE-011 RDZV-007 "
-            "KUE-001 NUMA-001 NUMA-002 NUMA-003 NUMA-004 NUMA-005 NUMA-006 NUMA-007 NUMA-008",
+            "INV-002 INV-003 INV-004 INV-005 INV-006 INV-008 INV-011 HLT-003 HLT-005 GANG-009 GANG-010 LIFE-011 "
+            "RDZV-007 KUE-001 NUMA-001 NUMA-002 NUMA-003 NUMA-004 NUMA-005 NUMA-006 NUMA-007 NUMA-008",
         ),
     ),
     "inventory.odd-kernel": base.Mutant(

@@ -32,6 +32,7 @@ keys of the configuration line:
   pod_socket   Unix socket on which the API server speaks TLS to pods, default none: they do not reach it
   networks     names of further networks, each a subnet after the pods', that pods may ask for by the annotation
                k8s.v1.cni.cncf.io/networks, default none
+  metrics_port TCP port at the address of each GPU node on which an exporter of played metrics answers, default none
   topology_policy  none, best-effort, restricted or single-numa-node; default for all nodes
   images       image name or pattern -> ["/program", ...] or {"entrypoint", "path", "env"};
                default: every image is this machine

@@ -14,6 +14,7 @@ from pytest_gpucluster.node.api import Api, ApiError, Reflector
 from pytest_gpucluster.node.config import AgentConfig
 from pytest_gpucluster.node.defects import DNS_DOWN, DNS_SILENT, SECOND_WITHOUT_ROUTE, SLOW_START
 from pytest_gpucluster.node.dns import DnsServer, Zone
+from pytest_gpucluster.node.exporter import Exporter
 from pytest_gpucluster.node.gateway import Gateway
 from pytest_gpucluster.node.network import Addresses, Network
 from pytest_gpucluster.node.pod import PodWorker
@@ -109,6 +110,10 @@ class Agent:
             await self._stack.enter_async_context(server)
         if config.pod_socket is not None:
             await self._stack.enter_async_context(Gateway(addresses.bridge, config.pod_socket))
+        if config.metrics_port is not None:
+            for node in self._nodes.values():
+                if node.spec.gpus:
+                    await self._stack.enter_async_context(Exporter(node.spec, config, node.ip))
         await self._register(api)
         nodes = Reflector(api, "/api/v1/nodes", self._on_node)
         for reflector in (services, pods, nodes):

@@ -35,6 +35,7 @@ SHARES_A_DEVICE = "node.shares-a-device"
 CORRUPTS_COLLECTIVES = "node.corrupts-collectives"
 CORRUPTS_PRODUCTS = "node.corrupts-products"
 SHORT_ONE_ADAPTER = "node.short-one-adapter"
+METRICS_STALE = "node.metrics-stale"
 OLD_DRIVER = "node.old-driver"
 UNPLACED = "node.topology-label-missing"
 QUARANTINE_FORGOTTEN = "node.quarantine-forgotten"
@@ -78,6 +79,7 @@ DEFECTS: dict[str, str] = {
     CORRUPTS_COLLECTIVES: "one element of each sum and gather is wrong on the last rank, as behind a faulty link",
     UNPLACED: "the last node does not tell in which rack it is",
     SHORT_ONE_ADAPTER: "the RDMA device plugin of the last node finds one adapter fewer than the others",
+    METRICS_STALE: "the exporter of the last node answers with values that it collected once",
     OLD_DRIVER: "the last node has a driver that is below its security floor",
     QUARANTINE_FORGOTTEN: (
         "the last node keeps the label by which SageMaker HyperPod takes a node out of service, without a fault"

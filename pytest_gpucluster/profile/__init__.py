@@ -6,6 +6,7 @@ from pytest_gpucluster.profile.errors import ProfileError
 from pytest_gpucluster.profile.fabric import Fabric, Floor
 from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.load import BUILT_IN, LoadedProfile, find, known_names, load
+from pytest_gpucluster.profile.metrics import Metrics
 from pytest_gpucluster.profile.mfu import Mfu, ProductFloor, Training
 from pytest_gpucluster.profile.model import BUDGETS, Connection, Profile, Waiver
 from pytest_gpucluster.profile.numa import Numa
@@ -26,6 +27,7 @@ __all__ = [
     "Floor",
     "Kueue",
     "LoadedProfile",
+    "Metrics",
     "Mfu",
     "Numa",
     "ProductFloor",

@@ -88,6 +88,8 @@ EMBEDDED: Mapping[str, Any] = {
     "topology": {"levels": ["topology.gpucluster.dev/block", "topology.gpucluster.dev/rack"]},
     # Nodes say that they have adapters, as they say that they have GPUs.
     "rdma": {"resource": "rdma/hca", "per_node": 4, "networks": ["default/fast"]},
+    # The exporters of the nodes collect five times a second.
+    "metrics": {"fresh": 3.0},
     "budgets": {
         "admission": 5.0,
         "enqueue": 5.0,
@@ -162,6 +164,8 @@ HOST: Mapping[str, Any] = {
     "security": None,
     "topology": None,
     "rdma": None,
+    # A machine has no exporter unless somebody started one.
+    "metrics": None,
     # The machine tells how many GPUs, of which resource, on how many NUMA nodes.
     "gpus_per_node": 0,
     "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 1, "qos": "Guaranteed", "cpus": 1},

@@ -24,6 +24,7 @@ SECTIONS = (
     "elastic",
     "fabric",
     "kueue",
+    "metrics",
     "mfu",
     "numa",
     "rdma",

@@ -15,6 +15,7 @@ from pytest_gpucluster.profile.elastic import Elastic
 from pytest_gpucluster.profile.fabric import Fabric
 from pytest_gpucluster.profile.host import Host
 from pytest_gpucluster.profile.kueue import Kueue
+from pytest_gpucluster.profile.metrics import Metrics
 from pytest_gpucluster.profile.mfu import Mfu
 from pytest_gpucluster.profile.numa import Numa
 from pytest_gpucluster.profile.rdma import Rdma
@@ -242,6 +243,10 @@ class Profile(Frozen):
         default=None,
         description="Network interface for the all-reduce of members without GPUs, as pods name it, such as eth0; "
         "none: measured, not judged",
+    )
+    metrics: Metrics | None = Field(
+        default=None,
+        description="Where the metrics of GPUs are, and how fresh they must be; none: the row does not apply",
     )
     secondary: Secondary | None = Field(
         default=None,

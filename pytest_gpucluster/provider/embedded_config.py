@@ -172,6 +172,7 @@ def node_config(
         "subnet": SUBNET,
         "pod_socket": str(folder / POD_SOCKET),
         "networks": further_networks(loaded),
+        "metrics_port": None if profile.metrics is None else profile.metrics.port,
         "dns_domain": "cluster.local",
         "gpu_resource": profile.gpu_resource,
         "images": {

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pytest_gpucluster.profile import Profile
 
 RBAC = "rbac.authorization.k8s.io"
+GPU_OPERATOR = "gpu-operator"
+"""Component in whose namespace the exporters of GPU metrics are."""
 
 
 def of_session(namespace: str | None) -> set[Permission]:
@@ -83,7 +85,9 @@ def _placed(permission: Permission, profile: "Profile") -> set[Permission]:
     if component == NETWORKS:
         every = () if profile.rdma is None else profile.rdma.networks
         return {dataclasses.replace(permission, namespace=full.partition("/")[0]) for full in every}
-    if component not in profile.versions and component != profile.scheduler:
+    served = profile.metrics is not None and profile.metrics.service is not None
+    declared = {*profile.versions, profile.scheduler, *([GPU_OPERATOR] if served else ())}
+    if component not in declared:
         return set()
     return {dataclasses.replace(permission, namespace=components.namespace(component, profile.namespaces))}
 

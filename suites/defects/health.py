@@ -4,5 +4,6 @@ from collections.abc import Mapping
 
 FLIPS: Mapping[str, Mapping[str, str]] = {
     "node.devices-leak": {"HLT-004": "fail"},
+    "node.metrics-stale": {"HLT-003": "fail"},
     "node.quarantine-forgotten": {"HLT-005": "fail"},
 }

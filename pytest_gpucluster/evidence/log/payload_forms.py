@@ -60,6 +60,9 @@ FORMS: Mapping[str, tuple[str, ...]] = {
         "memory.device", "mount.fs", "mount.source", "mount.point", "seconds", *_OF_A_RANK,
     ),
     "storage": ("part", "bytes", "node_rank", "mount.fs", "mount.source", "mount.point", *_OF_A_RANK),
+    "scraped": (
+        "node", "url", "which", "elapsed", "asked", "failure", "why", "part", "parts", "lines", "left_out",
+    ),
     "smoke": (
         "device.kind", "device.name", "flop_per_product", "n", "product_seconds", "product_tflops", "right", "seconds",
         "steps", "tflops", "tflops_documented", *_OF_A_RANK,

@@ -112,6 +112,11 @@ class Machine:
         )
 
 
+def machine(node: Mapping[str, Any]) -> Machine:
+    """Return what a Node object says that is not of an evidence, such as one that is watched now."""
+    return _machine(Line(0.0, "ADDED", "Node", node, {}, 0))
+
+
 def machines(evidence: Evidence) -> tuple[Machine, ...]:
     """Return the nodes that are there when the evidence ends, by name."""
     return evidence.derived(_machines)

@@ -1,0 +1,328 @@
+"""HLT-003: the metrics of every GPU are there, and renewed in time."""
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from pytest_gpucluster.evidence.hardware import gpu_metrics
+from pytest_gpucluster.evidence.hardware.gpu_metrics import Asked, Page
+from pytest_gpucluster.evidence.log import api_answers, fields
+from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.objects import labelled_gpus, node_status
+from pytest_gpucluster.evidence.objects.node_status import Machine
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = "the exporter of each GPU node has the declared metrics of every GPU, and renews them in time"
+NEAR = 0.6
+"""Likeness from which on another name is shown for one that is missing."""
+
+NOT_THERE = Cause(
+    "no exporter runs on the node, or it answers at another port or path",
+    "look at the pods of its DaemonSet (kubectl get pods -A -o wide | grep -i exporter) and at the profile's "
+    "`metrics.service`, `metrics.port` and `metrics.path`",
+)
+HUNG = Cause(
+    "the exporter waits for a host engine or a driver that does not answer",
+    "look at the exporter's log and at nvidia-smi on the node; a GPU that is lost keeps both waiting",
+)
+SHUT_OFF = Cause(
+    "a network policy or a firewall keeps pods of this namespace from the exporter, or the node is down",
+    "allow the namespace of the runs to reach the exporter's port, or run it where Prometheus runs (overlay)",
+)
+LOST = Cause(
+    "the exporter does not see the GPU: it is lost, or was added or reset after the exporter started",
+    "compare nvidia-smi -L on the node with the page; restart the exporter, and drain the node if the GPU is lost",
+)
+NOT_CONFIGURED = Cause(
+    "the exporter is not configured to collect the metric, or its release gives it another name",
+    "add it to the exporter's list of metrics (a file in a ConfigMap), or name the metrics that your dashboards use "
+    "under `metrics.required` in the profile",
+)
+STALLED = Cause(
+    "the exporter collects less often than declared, or not at all any more",
+    "look at its collection interval and its log, restart it, or set `metrics.fresh` in the profile to the interval "
+    "that you want",
+)
+ANOTHER = Cause(
+    "the address leads to the exporter of another node: a Service spreads requests over all of them",
+    "name the Service under `metrics.service`, so that each exporter is asked at its own endpoint",
+)
+CLOCK = Cause(
+    "the exporter hands on old samples with their times, or the clocks of two nodes differ",
+    "switch the times of samples off in the exporter; compare the clocks of the nodes (chronyc tracking)",
+)
+RESET = Cause(
+    "the counter began anew: the driver was loaded again, or the GPU was reset",
+    "run this row again when nobody works on the node",
+)
+UNCOUNTED = Cause(
+    "no label says how many GPUs the node has, and it may offer shares or slices of them",
+    "run feature discovery for GPUs, whose labels count them",
+)
+
+
+_Series = tuple[str, str, str]
+"""Metric, GPU, part of the GPU."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """What is wrong with the metrics of a node, or keeps them from being judged.
+
+    Attributes:
+        text: in words.
+        causes: what it may come from.
+        open: it leaves the row undecided; else it is a violation.
+        key: of the line of evidence.
+    """
+
+    text: str
+    causes: tuple[Cause, ...]
+    open: bool
+    key: str = ""
+
+
+@subjects.judge
+def present_and_fresh(evidence: Evidence, given: subjects.Given) -> Finding:
+    """Judge HLT-003."""
+    told = fields.sub(given, "metrics")
+    resource = str(given.get("gpu_resource") or "nvidia.com/gpu")
+    required = told.get("required")
+    wanted = gpu_metrics.asked(resource, tuple(map(str, required)) if isinstance(required, list) else ())
+    fresh = subjects.seconds(told, "fresh")
+    if wanted is None or fresh is None:
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "what is asked of the exporters was not told")
+    pages = gpu_metrics.pages(evidence, wanted)
+    of = wording.Findings(REQUIRED, repeat=_repeat(pages))
+    nodes = node_status.gpu_nodes(evidence, resource)
+    if not nodes:
+        return of.inconclusive("no GPU node was seen")
+    faults = {
+        m.name: tuple(_faults(evidence, m, pages, _Terms(wanted, fresh, resource, given))) for m in nodes
+    }
+    faults = _of_two_nodes(pages, faults)
+    wrong = [(name, one) for name, each in faults.items() for one in each if not one.open]
+    doubts = [(name, one) for name, each in faults.items() for one in each if one.open]
+    for chosen, build in ((wrong, of.fail), (doubts, of.inconclusive)):
+        if chosen:
+            return build(
+                wording.listed([f"{name}: {one.text}" for name, one in chosen], 3),
+                *dict.fromkeys(cause for _, one in chosen for cause in one.causes),
+                violation=chosen is wrong,
+                where=wording.shown(list(dict.fromkeys(f"Node/{name}" for name, _ in chosen))),
+                evidence=tuple(dict.fromkeys(one.key for _, one in chosen if one.key)),
+                numbers=_numbers(pages, wrong, nodes) if chosen is wrong else (),
+            )
+    gpus = sum(len(pages[m.name][-1].gpus) for m in nodes)
+    return of.passed(
+        f"{wanted.exporter} on {wording.count(len(nodes), 'node')} has {wording.listed(list(wanted.groups), 6)} of "
+        f"{wording.count(gpus, 'GPU')}, and renewed them while it was watched{_renamed(pages, wanted)}",
+        where=wording.shown([f"Node/{m.name}" for m in nodes]),
+        evidence=tuple(page.key for m in nodes for page in pages[m.name])[: wording.MANY],
+        numbers=_numbers(pages, wrong, nodes),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Terms:
+    """What a node is judged by."""
+
+    wanted: Asked
+    fresh: float
+    resource: str
+    given: subjects.Given
+
+
+def _faults(
+    evidence: Evidence, machine: Machine, pages: Mapping[str, tuple[Page, ...]], terms: _Terms
+) -> Iterator[Fault]:
+    """Yield what is wrong with the metrics of one node."""
+    found = pages.get(machine.name, ())
+    if machine.name not in gpu_metrics.targets(terms.given):
+        yield _without_address(evidence, terms.given)
+        return
+    if len(found) != 2:
+        yield Fault("its exporter's pages were not told", (), open=True)
+        return
+    first, last = found
+    none = _no_page(first, machine) or _no_page(last, machine)
+    if none is not None:
+        yield none
+        return
+    strangers = {s.node for s in last.samples if s.node} & {m.name for m in node_status.machines(evidence)}
+    if strangers - {machine.name}:
+        text = f"the page that stands for it is of {wording.listed(sorted(strangers - {machine.name}), 2)}"
+        yield Fault(text, (ANOTHER,), open=True, key=last.key)
+        return
+    yield from _absent(machine, last, terms)
+    yield from _stale(first, last, terms)
+    yield from _wrong_times(last, terms)
+
+
+def _without_address(evidence: Evidence, given: subjects.Given) -> Fault:
+    service = fields.sub(given, "metrics").get("service")
+    answers = api_answers.read(evidence, gpu_metrics.ENDPOINTS)
+    if service and answers and answers[-1].ok:
+        return Fault(f"the Service {service} has no exporter there", (NOT_THERE,), open=False)
+    if service:
+        told = answers[-1].message if answers else "they were not read"
+        return Fault(
+            f"the endpoints of the Service {service} are not known: {wording.short(told)}", (), open=True
+        )
+    return Fault("no address of it is known", (), open=True)
+
+
+def _no_page(page: Page, machine: Machine) -> Fault | None:
+    """Return why an exporter's page says nothing."""
+    if page.problem and not page.failure:
+        foreign = page.problem.startswith("it is not in")
+        return Fault(f"of the page {page.url} {page.problem}" if not foreign else
+                     f"the page {page.url} cannot be read: {page.problem}",
+                     (NOT_THERE,) if foreign else (), open=not foreign, key=page.key)  # fmt: skip
+    if not page.failure:
+        return None
+    text = f"{page.url} gives no page: {page.why or page.failure}"
+    if page.failure == "unreachable" or machine.ready is False:
+        return Fault(text, (SHUT_OFF, NOT_THERE), open=True, key=page.key)
+    known = {"refused": (NOT_THERE,), "hangs": (HUNG,), "status": (NOT_THERE, HUNG), "broken": (HUNG,)}
+    return Fault(text, known.get(page.failure, ()), open=page.failure not in known, key=page.key)
+
+
+def _absent(machine: Machine, page: Page, terms: _Terms) -> Iterator[Fault]:
+    """Yield GPUs that the page does not have, and metrics that it does not have of a GPU."""
+    yield from _count(machine, page, terms.resource)
+    for what, names in terms.wanted.groups.items():
+        having = {s.gpu for s in page.samples if s.name in names and not math.isnan(s.value)}
+        lacking = [gpu for gpu in page.gpus if gpu not in having]
+        if not page.gpus and not having:
+            yield Fault(f"the page has no {_named(what, names)}{_near(names, page.others)}", (NOT_CONFIGURED,),
+                        open=False, key=page.key)  # fmt: skip
+        elif lacking:
+            all_ = "any GPU" if len(lacking) == len(page.gpus) else wording.listed(lacking, 2)
+            near = _near(names, page.others) if len(lacking) == len(page.gpus) else ""
+            text = f"the page has no {_named(what, names)} of {all_}{near}"
+            yield Fault(
+                text, (NOT_CONFIGURED,) if near or all_ == "any GPU" else (LOST,), open=False, key=page.key
+            )
+
+
+def _named(what: str, names: Sequence[str]) -> str:
+    return names[0] if what == names[0] else f"{what} ({' or '.join(names[:2])})"
+
+
+def _near(names: Sequence[str], others: Sequence[str]) -> str:
+    near = [one for name in names for one in difflib.get_close_matches(name, others, n=1, cutoff=NEAR)]
+    return f"; it has {near[0]}" if near else ""
+
+
+def _count(machine: Machine, page: Page, resource: str) -> Iterator[Fault]:
+    """Yield how many GPUs a page has too few, or that this cannot be told."""
+    said = labelled_gpus.discovered(machine)
+    offered = max(machine.offers(resource))
+    found, what = len(page.gpus), "GPU"
+    if said.cut and said.count is not None and page.instances:
+        expected: int | None = said.count
+        found, what = len(page.instances), "slice"
+    else:
+        expected = said.whole
+    if expected is None and not said.cut and found == offered:
+        expected = offered
+    if expected is None:
+        text = f"the page has {wording.count(found, what)}; the node offers {offered}, and how many it has nobody says"
+        yield Fault(text, (UNCOUNTED, LOST), open=True, key=page.key)
+    elif found < expected:
+        text = f"the page has {found} of {wording.count(expected, what)}"
+        yield Fault(text, (LOST,), open=False, key=page.key)
+    elif found > expected:
+        text = f"the page has {wording.count(found, what)}, and the node has {expected}"
+        yield Fault(text, (ANOTHER, UNCOUNTED), open=True, key=page.key)
+
+
+def _stale(first: Page, last: Page, terms: _Terms) -> Iterator[Fault]:
+    """Yield what was not renewed: by counters that a GPU never keeps still, else by any value that differs."""
+    before, now = _values(first), _values(last)
+    counters = [key for key in before if key[0] in terms.wanted.rising and key in now]
+    watched = last.elapsed - first.elapsed
+    fallen = [key for key in counters if now[key] < before[key]]
+    still = [key for key in counters if now[key] == before[key]]
+    if fallen:
+        name, gpu, _ = fallen[0]
+        text = f"{name} of {gpu} fell from {before[fallen[0]]:g} to {now[fallen[0]]:g}"
+        yield Fault(text, (RESET,), open=True, key=last.key)
+    if still:
+        gpus = wording.listed(sorted({gpu for _, gpu, _ in still}), 2)
+        text = f"{still[0][0]} of {gpus} stood still for {watched:.3g} s, {terms.fresh:g} s are allowed"
+        yield Fault(text, (STALLED,), open=watched < terms.fresh, key=last.key)
+    known = {gpu for _, gpu, _ in counters} | {gpu for gpu in last.gpus if _differs(before, gpu, now)}
+    unknown = [gpu for gpu in last.gpus if gpu not in known]
+    if unknown:
+        text = (
+            f"whether {wording.listed(unknown, 2)} is renewed cannot be told: it has no counter that must rise, and no "
+            f"value changed in {watched:.3g} s"
+        )
+        yield Fault(text, (STALLED,), open=True, key=last.key)
+
+
+def _differs(before: Mapping[_Series, float], gpu: str, now: Mapping[_Series, float]) -> bool:
+    return any(key in before and before[key] != value for key, value in now.items() if key[1] == gpu)
+
+
+def _values(page: Page) -> dict[_Series, float]:
+    """Return the values of a page that are there."""
+    return {(s.name, s.gpu, s.instance): s.value for s in page.samples if not math.isnan(s.value)}
+
+
+def _wrong_times(page: Page, terms: _Terms) -> Iterator[Fault]:
+    """Yield that the times behind samples, if there are any, are not those at which the page was asked for."""
+    away = [(s.time - page.asked, s) for s in page.samples if s.time is not None]
+    odd = [(by, s) for by, s in away if not abs(by) <= terms.fresh]
+    if odd:
+        by, sample = max(odd, key=lambda one: abs(one[0]))
+        side = "after" if by > 0 else "before"
+        text = (
+            f"{sample.name} carries a time {abs(by):.3g} s {side} the request, {terms.fresh:g} s are allowed"
+        )
+        yield Fault(text, (CLOCK,), open=True, key=page.key)
+
+
+def _of_two_nodes(
+    pages: Mapping[str, tuple[Page, ...]], faults: Mapping[str, tuple[Fault, ...]]
+) -> dict[str, tuple[Fault, ...]]:
+    """Return the faults, with GPUs that the pages of two nodes have; numbers of GPUs are the same on each node."""
+    owners: dict[str, list[str]] = {}
+    for node, each in pages.items():
+        for gpu in each[-1].gpus if each and node in faults else ():
+            if not gpu.isdigit():
+                owners.setdefault(gpu, []).append(node)
+    found = dict(faults)
+    for gpu, nodes in owners.items():
+        if len(nodes) > 1 and not any(one.open for one in found[nodes[-1]]):
+            text = f"its page has {gpu}, which the page of {nodes[0]} has too"
+            found[nodes[-1]] = (*found[nodes[-1]], Fault(text, (ANOTHER,), open=True))
+    return found
+
+
+def _renamed(pages: Mapping[str, tuple[Page, ...]], wanted: Asked) -> str:
+    """Return which metrics go by another name than the first one, for whoever has dashboards of the old name."""
+    seen: set[str] = {s.name for each in pages.values() for page in each for s in page.samples}
+    new = [f"{names[0]} is {name}" for names in wanted.groups.values() for name in names[1:]
+           if name in seen and names[0] not in seen]  # fmt: skip
+    return f"; renamed: {wording.listed(new, 4)}" if new else ""
+
+
+def _numbers(
+    pages: Mapping[str, tuple[Page, ...]], wrong: Sequence[tuple[str, Fault]], nodes: Sequence[Machine]
+) -> tuple[Number, ...]:
+    waited = [each[-1].elapsed for m in nodes if len(each := pages.get(m.name, ())) == 2]
+    bad = len({name for name, _ in wrong})
+    return (
+        Number("nodes whose metrics are not whole and fresh", bad, "nodes", 0, "required"),
+        *([Number("longest time until a page was renewed", max(waited), "s")] if waited else []),
+    )
+
+
+def _repeat(pages: Mapping[str, tuple[Page, ...]]) -> tuple[str, ...]:
+    url = next((page.url for each in pages.values() for page in each if page.url), "")
+    return (f"curl -s {url} | grep -v '^#'",) if url else ()
