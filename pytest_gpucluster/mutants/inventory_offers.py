@@ -30,7 +30,7 @@ def _renamed(node: dict[str, Any]) -> None:
         for name in [name for name in amounts if gpu_names.is_gpu(name)]:
             amounts[f"{name}-h100"] = amounts.pop(name)
     labels = fields.sub(node, "metadata", "labels")
-    node["metadata"]["labels"] = {key: value for key, value in labels.items() if "gpu" not in key}
+    node["metadata"]["labels"] = {key: value for key, value in labels.items() if "gpu" not in key.rpartition("/")[2]}
 
 
 def _not_whole(node: dict[str, Any]) -> None:
@@ -129,7 +129,7 @@ MUTANTS: base.Table = {
     "offers.node-left": base.Mutant(
         "a GPU node is deleted while it is watched",
         left,
-        {"INV-002": "inconclusive", "INV-003": "inconclusive"},
+        {"INV-002": "inconclusive", "INV-003": "inconclusive", "INV-004": "inconclusive"},
     ),
     "offers.queue-shut-for-a-time": base.Mutant(
         "the queue is closed for 1.9 s", shut_for_a_time, {"INV-005": "fail"}
