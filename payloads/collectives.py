@@ -11,6 +11,7 @@ Sizes are bytes of the larger of a rank's two buffers, as nccl-tests counts them
 
 import argparse
 import contextlib
+import ctypes
 import datetime as dt
 import itertools
 import math
@@ -652,6 +653,8 @@ def main() -> int:
         text = " ".join(f"{type(error).__name__}: {error}".split())[:1500]
         say("failed", rank=int(rank), host=socket.gethostname(), error=text)
         code = 3
+    # What NCCL prints of itself past its log is in the buffers of C, which end with the process.
+    ctypes.CDLL(None).fflush(None)
     show(int(rank), log)
     return code
 

@@ -80,11 +80,13 @@ NEEDED: Mapping[str, Needs] = {
     "fabric.gloo_interface.on_declared_interface": Needs(facts=("reduced", "waited"), given=("members", "world")),
     "fabric.intra_node.on_declared_path": Needs(facts=_RANKS, given=_FABRIC),
     "fabric.nccl_settings.as_declared": Needs(facts=_RANKS, given=_FABRIC),
+    "fabric.own_diagnostics.every_edge_tried": Needs(facts=_RANKS, given=_SPREAD_OUT),
     "fabric.pairwise_sweep.names_slow": Needs(facts=_RANKS, given=_SPREAD_OUT),
     "fabric.rank_devices.own_devices": Needs(facts=_RANKS, given=_RANKED),
     "fabric.stalled_collective.ends_named": Needs(
         facts=("nccl-log", "stalled", "who"), given=(*_SIZE, "absent", "stall_bound", "world"), meant=("subject",)
     ),
+    "fabric.switch_effect.has_effect": Needs(facts=_RANKS, given=(*_SPREAD_OUT, "switched")),
     "fabric.switched_off.seen_on_sockets": Needs(facts=_RANKS, given=_FABRIC),
     "fabric.transport.nobody_on_tcp": Needs(facts=_RANKS, given=_FABRIC),
     "fabric.transport.on_declared": Needs(facts=_RANKS, given=_FABRIC),

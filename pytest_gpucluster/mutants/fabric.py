@@ -118,7 +118,7 @@ def _of_first_rank(change: Callable[[str], str | None]) -> base.Act:
 _LOGGED = ("FAB-001", "FAB-002", "FAB-003", "FAB-004", "FAB-005", "FAB-017", "FAB-018")
 """Rows that are judged by the NCCL logs of the run that users get."""
 
-_UNPLACED = dict.fromkeys(("FAB-006", "FAB-010", "FAB-012", "FAB-021"), "environment")
+_UNPLACED = dict.fromkeys(("FAB-006", "FAB-010", "FAB-012", "FAB-019", "FAB-020", "FAB-021"), "environment")
 """Rows that stand on a device of its own for each rank."""
 
 
@@ -156,7 +156,9 @@ MUTANTS: base.Table = {
         {"FAB-006": "fail"},
     ),
     "fabric.below-the-floor": base.Mutant(
-        "all measurements show a third of the speed", base.on("measured", _slower), {"FAB-006": "fail"}
+        "all measurements show a third of the speed",
+        base.on("measured", _slower),
+        {"FAB-006": "fail", "FAB-019": "inconclusive"},
     ),
     "fabric.not-a-number": base.Mutant(
         "a rank reports NaN for its bandwidth",
@@ -258,7 +260,7 @@ MUTANTS: base.Table = {
     "fabric.not-switched-off": base.Mutant(
         "traffic still uses the fabric after it was switched off",
         log_lines(lambda text: text.replace("NET/Socket/0", "NET/IB/0/GDRDMA"), role="contrast"),
-        {"FAB-016": "inconclusive"},
+        {"FAB-016": "inconclusive", "FAB-019": "fail"},
     ),
     "fabric.floor-without-shape": base.Mutant(
         "a floor does not say for how many nodes it holds",

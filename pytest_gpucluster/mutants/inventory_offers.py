@@ -30,7 +30,9 @@ def _renamed(node: dict[str, Any]) -> None:
         for name in [name for name in amounts if gpu_names.is_gpu(name)]:
             amounts[f"{name}-h100"] = amounts.pop(name)
     labels = fields.sub(node, "metadata", "labels")
-    node["metadata"]["labels"] = {key: value for key, value in labels.items() if "gpu" not in key.rpartition("/")[2]}
+    node["metadata"]["labels"] = {
+        key: value for key, value in labels.items() if "gpu" not in key.rpartition("/")[2]
+    }
 
 
 def _not_whole(node: dict[str, Any]) -> None:

@@ -61,37 +61,37 @@ def _names(resource: str) -> Callable[[dict[str, Any]], None]:
 
 
 MUTANTS: base.Table = {
-    "rdma.counted-per-share": base.Mutant(
+    "inventory.rdma-counted-per-share": base.Mutant(
         "the last GPU node offers 63 shares of its adapters under the declared name",
         _on_last(lambda amounts: amounts.update({RESOURCE: "63"})),
         {"INV-003": "fail", "INV-008": "fail"},
     ),
-    "rdma.plugin-left": base.Mutant(
+    "inventory.rdma-plugin-left": base.Mutant(
         "the RDMA device plugin of the last GPU node is gone: capacity counts its devices, nothing is offered",
         _on_last(lambda amounts: amounts.update({RESOURCE: "0"}), part="allocatable"),
         {"INV-003": "fail", "INV-008": "fail"},
     ),
-    "rdma.another-name": base.Mutant(
+    "inventory.rdma-another-name": base.Mutant(
         "the last GPU node offers its adapters under another name",
         _on_last(_renamed),
         {"INV-003": "fail", "INV-008": "fail"},
     ),
-    "rdma.no-number": base.Mutant(
+    "inventory.rdma-no-number": base.Mutant(
         "the last GPU node's status has no number of RDMA devices",
         _on_last(lambda amounts: amounts.update({RESOURCE: "some"})),
         {"INV-003": "inconclusive", "INV-008": "fail"},
     ),
-    "rdma.network-names-another": base.Mutant(
+    "inventory.rdma-network-names-another": base.Mutant(
         "a network that brings RDMA devices names another resource than pods ask for",
         _network(_names("mellanox.com/cx6_rdma")),
         {"INV-003": "fail"},
     ),
-    "rdma.network-missing": base.Mutant(
+    "inventory.rdma-network-missing": base.Mutant(
         "there is no definition of a network that brings RDMA devices",
         _network(_answers(404, "NotFound")),
         {"INV-003": "fail"},
     ),
-    "rdma.network-forbidden": base.Mutant(
+    "inventory.rdma-network-forbidden": base.Mutant(
         "the definition of a network that brings RDMA devices may not be read",
         _network(_answers(403, "Forbidden")),
         {"INV-003": "inconclusive"},

@@ -64,7 +64,7 @@ _ANY = (
     "KUE-009", "NUMA-001", "NUMA-002", "NUMA-003", "NUMA-004", "NUMA-005", "NUMA-006", "NUMA-007", "NUMA-008",
     "FAB-001", "FAB-002", "FAB-003", "FAB-004", "FAB-005", "FAB-006", "FAB-010", "FAB-012", "FAB-013",
     "FAB-014", "FAB-015", "FAB-016", "FAB-017", "FAB-018", "MFU-001", "MFU-002", "MFU-003", "MFU-004",
-    "MFU-006", "FAB-021", "CKPT-001", "CKPT-002", "CKPT-003", "CKPT-004", "CKPT-005", "CKPT-006",
+    "MFU-006", "FAB-019", "FAB-020", "FAB-021", "CKPT-001", "CKPT-002", "CKPT-003", "CKPT-004", "CKPT-005", "CKPT-006",
     "HLT-003", "HLT-004", "TRN-003",
 )  # fmt: skip
 """Rows that rest on members that run to their end; others rest on none, or are about members that are meant to fail."""
@@ -78,7 +78,7 @@ _SAYING_DONE = (
     "GANG-001", "GANG-007", "PLG-001", "PLG-002", "PLG-003", "PLG-004", "PLG-006", "PLG-007", "PLG-010",
     "PLG-011", "PLG-013", "LIFE-001", "LIFE-008", "RDZV-001", "FAB-001", "FAB-002", "FAB-003", "FAB-004",
     "FAB-005", "FAB-006", "FAB-010", "FAB-012", "FAB-014", "FAB-015", "FAB-016", "FAB-017", "FAB-018",
-    "FAB-021", "CKPT-001", "CKPT-002", "CKPT-003", "CKPT-004", "CKPT-006",
+    "FAB-019", "FAB-020", "FAB-021", "CKPT-001", "CKPT-002", "CKPT-003", "CKPT-004", "CKPT-006",
 )  # fmt: skip
 """Rows whose members report how they ended."""
 

@@ -50,6 +50,7 @@ UNPLAYED: Mapping[str, str] = {
     "FAB-010": "forces a network on NCCL, which needs GPUs: on CPUs there is no network to force",
     "FAB-011": "lets ranks wait in a collective for the declared bound on GPUs: on CPUs the row does not apply",
     "ELA-006": "asks the image, which is the interpreter of the run: a cluster without the client has no such image",
+    "FAB-019": "switches off transports of NCCL, which needs GPUs: ranks of the embedded cluster use gloo",
     "FAB-016": "switches off a fabric between two machines with GPUs: no cluster of ours has one",
 }
 """MUST rows and controls without a live defect -> why; constructed evidence and its mutants stand in."""

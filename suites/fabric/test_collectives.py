@@ -9,13 +9,15 @@ from pytest_gpucluster.judge.fabric import (
     bus_bandwidth,
     floor_sanity,
     forced_transport,
+    own_diagnostics,
     pairwise_sweep,
     rank_devices,
     stalled_collective,
+    switch_effect,
     switched_off,
 )
 
-from ..scenarios.collectives import collectives, forced, sockets, stalled
+from ..scenarios.collectives import collectives, diagnosed, forced, sockets, stalled, switched
 
 
 @requirement(
@@ -132,6 +134,40 @@ def test_a_fabric_that_is_switched_off_is_seen_on_sockets(settle: Callable[[], N
 
     If every other network is switched off on purpose, the same collective MUST be seen on sockets. The finding names
     the ranks and shows the figure beside the good one. Without this, a pass of FAB-003 means nothing on this cluster.
+    """
+    settle()
+
+
+@requirement(
+    "FAB-019",
+    level="must",
+    documents="+",
+    scenario=switched,
+    judge=switch_effect.has_effect,
+    presupposes=[presuppositions.pods_ran, rank_devices.apart],
+)
+def test_a_switch_that_is_set_shows_in_the_transport(settle: Callable[[], None]) -> None:
+    """A switch that is set shows in the transport.
+
+    A run with one transport of NCCL switched off MUST NOT show that transport in its ranks' logs, and its bus bandwidth
+    MUST differ from that of the run with everything on by more than both vary. What is not in use is not compared.
+    """
+    settle()
+
+
+@requirement(
+    "FAB-020",
+    level="should",
+    documents="+",
+    scenario=diagnosed,
+    judge=own_diagnostics.every_edge_tried,
+    presupposes=[presuppositions.pods_ran, rank_devices.apart],
+)
+def test_own_diagnostics_of_nccl_tried_every_edge(settle: Callable[[], None]) -> None:
+    """NCCL's own diagnostics tried every edge, and none failed.
+
+    NCCL or RCCL from 2.31 on SHOULD verify every directed pair of GPUs of each node, between several nodes the network
+    too, and find GPUs, driver, ECC, links and settings alike and healthy on all ranks. What it did not try is unknown.
     """
     settle()
 

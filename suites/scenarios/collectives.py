@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.measure import bus_floors, transports
+from pytest_gpucluster.measure import bus_floors, switches, transports
 from pytest_gpucluster.provider import ONE_MACHINE
 from pytest_gpucluster.scenario import Handle, Needs, NotApplicable, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import gave_up, job_ended
@@ -21,8 +21,6 @@ CPU_RANKS = 2
 CPU_NODES = 2
 """Nodes that take part there, unless the profile says more."""
 
-WITHOUT = {"NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_NET_PLUGIN": "none"}
-"""Variables that leave nothing but sockets between nodes."""
 SHORT = ("--collectives=all_reduce", "--sizes=64K,64M", "--no-pairs")
 NEEDS = Needs(
     section="fabric",
@@ -236,6 +234,30 @@ def run_stalled(stage: Stage) -> None:
     here.play(f"--stall={absent}", "--sizes=64K")
 
 
+def run_diagnosed(stage: Stage) -> None:
+    """Let NCCL try its own paths when the communicator forms; a collective follows."""
+    here = site(stage, gpus="what NCCL says of its own paths")
+    here.play(*SHORT, NCCL_RUN_DIAGNOSTICS="1", NCCL_RUN_RAS_DIAGNOSTICS="1")
+
+
+def run_switched(stage: Stage) -> None:
+    """Measure with everything on, then once more for each switch that can show here, with it off."""
+    here = site(stage, gpus="a switch of NCCL")
+    machines = here.who.members > 1 and ONE_MACHINE not in stage.cluster.features
+    chosen = {
+        name: switch
+        for name, switch in switches.SWITCHES.items()
+        if (machines if switch.between else here.who.ranks > 1)
+    }
+    if not chosen:
+        raise NotApplicable("one GPU of one machine has no transport that could be switched off")
+    labels = {f"{stage.name}-{name.lower()}": name for name in chosen}
+    stage.given["switched"] = labels
+    here.play(*SHORT)
+    for gang, name in labels.items():
+        here.play(*SHORT, name=gang, role="contrast", **chosen[name].env)
+
+
 def run_sockets(stage: Stage) -> None:
     """Measure as it is, then with every other network than sockets switched off."""
     what = "a fabric that is switched off"
@@ -248,7 +270,7 @@ def run_sockets(stage: Stage) -> None:
     ):
         raise NotApplicable("the profile declares sockets between nodes: nothing can be switched off")
     here.play(*SHORT)
-    here.play(*SHORT, name=f"{stage.name}-off", role="contrast", **WITHOUT)
+    here.play(*SHORT, name=f"{stage.name}-off", role="contrast", **switches.WITHOUT_FABRIC)
 
 
 collectives = Scenario(
@@ -271,6 +293,20 @@ stalled = Scenario(
     summary="one rank does not enter a collective: all must end within the bound and say who is missing",
     run=run_stalled,
     needs=NEEDS,
+)
+
+diagnosed = Scenario(
+    name="nccl-diagnostics",
+    summary="an all-reduce by ranks whose NCCL tries every path between GPUs and compares all ranks first",
+    run=run_diagnosed,
+    needs=NEEDS,
+)
+
+switched = Scenario(
+    name="switches",
+    summary="an all-reduce with everything on, then once for each transport with that one switched off",
+    run=run_switched,
+    needs=dataclasses.replace(NEEDS, seconds=60, gpu_seconds=8 * 60),
 )
 
 sockets = Scenario(

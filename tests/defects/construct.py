@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence import Evidence, Line, read
 from pytest_gpucluster.evidence.log import ingest
-from pytest_gpucluster.measure import collective
+from pytest_gpucluster.measure import collective, switches
 from tests.defects import matrix
 
 NODES, GPUS = 2, 4
@@ -81,10 +81,20 @@ class Wire:
     Attributes:
         sockets: TCP over eth0 instead of NET/IB.
         env: variables in force beside those of the profile.
+        inside: the path between ranks of a node.
+        gdr: whether adapters read and write GPU memory themselves.
+        share: what is left of the bandwidth.
+        version: of NCCL.
+        reports: whether NCCL was asked to try its own paths.
     """
 
     sockets: bool = False
     env: tuple[tuple[str, str], ...] = ()
+    inside: str = "P2P/CUMEM"
+    gdr: bool = True
+    share: float = 1.0
+    version: str = "2.28.9"
+    reports: bool = False
 
 
 def pods_of(evidence: Evidence, prefix: str) -> list[Pod]:
@@ -124,10 +134,10 @@ def uuid(pod: Pod, local: int) -> str:
     return f"GPU-{pod.member:04x}{local:04x}-5d3f-4e29-9f0a-c0ffee000000"
 
 
-def identity(pod: Pod, local: int) -> dict[str, Any]:
-    """Return the device of a rank."""
+def identity(pod: Pod, local: int, wire: Wire | None = None) -> dict[str, Any]:
+    """Return the device of a rank, and the variables in its pod."""
     return {
-        "env": dict(FABRIC["env"]),
+        "env": {**FABRIC["env"], **dict(wire.env if wire is not None else ())},
         "handed": [uuid(pod, n) for n in range(GPUS)], "handed_count": GPUS, "torch": "2.11.0+cu130",
         "device": "cuda", "device_name": "NVIDIA H100 80GB HBM3", "memory": 85017034752, "uuid": uuid(pod, local),
         "uuid_by": "driver", "visible": "0,1,2,3", "nccl": "2.28.9",
@@ -153,7 +163,7 @@ def figure(name: str, size: int, factor: float, rate: float) -> dict[str, Any]:
 
 def measured(pod: Pod, local: int, wire: Wire) -> list[str]:
     """Return the lines in which a rank tells its figures, and those of its exchange with the other member."""
-    share = SOCKETS if wire.sockets else 1.0
+    share = SOCKETS if wire.sockets else wire.share
     results = [
         figure(name, size, collective.factor(name, WORLD) or 1.0, rate * share)
         for name, rate in RATES.items()
@@ -184,7 +194,7 @@ def nccl(pods: list[Pod], pod: Pod, local: int, wire: Wire) -> list[str]:
         "NCCL_SOCKET_IFNAME set by environment to eth0",
         f"Bootstrap: Using {oob}",
         "cudaDriverVersion 13000",
-        "NCCL version 2.28.9+cuda13.0",
+        f"NCCL version {wire.version}+cuda13.0",
         "NET/Plugin: Could not find: libnccl-net.so",
         *[f"{name} set by environment to {value}" for name, value in env.items()],
     ]
@@ -204,20 +214,21 @@ def nccl(pods: list[Pod], pod: Pod, local: int, wire: Wire) -> list[str]:
         f"{start} {identity_} - Init COMPLETE",
     ]
     for channel in range(GPUS):
-        lines += links(pod.member, local, channel, net)
+        lines += links(pod.member, local, channel, net, wire)
     lines += ["Connected all rings, use ring PXN 0 GDR 1" if net == "IB" else "Connected all rings"]
     lines += [f"{comm} rank {rank} nranks {WORLD} cudaDev {local} busId {bus} - Destroy COMPLETE"]
     assert len(pods) == NODES
     return [head + line for line in lines]
 
 
-def links(member: int, local: int, channel: int, net: str) -> list[str]:
+def links(member: int, local: int, channel: int, net: str, wire: Wire) -> list[str]:
     """Return the connection lines of a rank in one ring: it leaves a node at the GPU of the channel's number."""
     order = [(channel + 1 + n) % GPUS for n in range(GPUS)]
     place = order.index(local)
     number = member * GPUS + local
     name = f"{number}[{local}]"
-    via = "NET/Socket/0" if net == "Socket" else f"NET/IB/{channel}/GDRDMA"
+    via = "NET/Socket/0" if net == "Socket" else f"NET/IB/{channel}{'/GDRDMA' if wire.gdr else ''}"
+    head = f"Channel {channel:02d}" if wire.inside.startswith("SHM") else f"Channel {channel:02d}/0"
     other = 1 - member
     found = []
     if place == 0:
@@ -228,7 +239,7 @@ def links(member: int, local: int, channel: int, net: str) -> list[str]:
         found.append(f"Channel {channel:02d}/0 : {name} -> {after} [send] via {via}")
     else:
         after = f"{member * GPUS + order[place + 1]}[{order[place + 1]}]"
-        found.append(f"Channel {channel:02d}/0 : {name} -> {after} via P2P/CUMEM")
+        found.append(f"{head} : {name} -> {after} via {wire.inside}")
     return found
 
 
@@ -245,13 +256,41 @@ def healthy(pods: list[Pod], wire: Wire) -> dict[str, list[str]]:
     for pod in pods:
         lines = said.setdefault(pod.uid, [])
         ranks = range(GPUS)
-        lines += [word("who", pod, since_process=9.1, **who(pod, n), **identity(pod, n)) for n in ranks]
+        lines += [word("who", pod, since_process=9.1, **who(pod, n), **identity(pod, n, wire)) for n in ranks]
         for local in ranks:
             lines += measured(pod, local, wire)
             lines.append(word("done", pod, code=0, **who(pod, local)))
+        lines += reports(pods, pod) if wire.reports and pod.member == 0 else []
         for local in ranks:
             lines += shown(pod, who(pod, local)["rank"], nccl(pods, pod, local, wire))
     return said
+
+
+def reports(pods: list[Pod], pod: Pod) -> list[str]:
+    """Return what rank 0 prints of NCCL's diagnostics: shapes of 2.31.2, and of the network check of what came later.
+
+    Each rank has a log of its own, so that its variable differs.
+    """
+    edges, comm = len(pods) * GPUS * (GPUS - 1), "comm 0x4dba73aa1c4b6897"
+    across = f"across {WORLD} ranks in {comm}"
+    ranks = "{" + ",".join(map(str, range(1, WORLD))) + "}"
+    told = [
+        "=== RAS Diagnostics ===",
+        "=== NCCL Diagnostics ===",
+        f"[OK]   GPU inventory: {GPUS}x NVIDIA H100 80GB HBM3 per node consistent {across}",
+        f"[OK]   CUDA driver version: 13000 consistent {across}",
+        f"[OK]   ECC: no uncorrected volatile errors {across}",
+        f"[OK]   NVLink: found 18 link(s) per device, all active {across}",
+        f"[INFO] NCCL environment: mismatch {across} for NCCL_DEBUG_FILE",
+        "[INFO] NCCL environment: NCCL_DEBUG_FILE=/tmp/gpucluster-nccl-100-0.log on rank(s) {0}",
+        f"[INFO] NCCL environment: NCCL_DEBUG_FILE=/tmp/gpucluster-nccl-101-1.log on rank(s) {ranks}",
+        f"[INFO] NCCL environment: 1 NCCL_* env var(s) differ across ranks in {comm}",
+        f"RAS diagnostics completed in 11.4 ms across {WORLD} ranks",
+        f"[OK]   p2p: all {edges} directed GPU P2P edges verified",
+        f"[OK] net bw: 391.1/392.4/393.0 Gbit/s min/median/max same-nic bw (across {WORLD} ranks) in {comm}",
+        f"NCCL diagnostics completed in 812.0 ms across {WORLD} ranks",
+    ]
+    return [f"{pod.name}:100 NCCL DIAG {line}" for line in told]
 
 
 def stalled(pods: list[Pod], absent: int, bound: float) -> dict[str, list[str]]:
@@ -332,36 +371,44 @@ def _moved(text: str, after: float) -> str:
     return STAMP.sub(move, text)
 
 
-def twin(evidence: Evidence, after: float) -> Evidence:
+OFF = "0ff0ff00"
+"""How the uids of a second run begin."""
+
+
+def twin(evidence: Evidence, after: float, label: str = "off", mark: str = OFF) -> Evidence:
     """Return the same run once more: later, under another name, with uids of its own, in the role `contrast`."""
     lines = []
     for line in ingest.lines_of(evidence):
         if line["type"] in ("HEADER", "SPAN"):
             continue
-        text = UID.sub(r"0ff0ff00\1", json.dumps(line))
-        text = text.replace(f"{BASE}-worker", f"{BASE}-off-worker").replace(
-            f'"name": "{BASE}"', f'"name": "{BASE}-off"'
+        text = UID.sub(rf"{mark}\1", json.dumps(line))
+        text = text.replace(f"{BASE}-worker", f"{BASE}-{label}-worker").replace(
+            f'"name": "{BASE}"', f'"name": "{BASE}-{label}"'
         )
-        text = text.replace('"subject"', '"contrast"').replace(f'"{BASE}"', f'"{BASE}-off"')
+        text = text.replace('"subject"', '"contrast"').replace(f'"{BASE}"', f'"{BASE}-{label}"')
         told = json.loads(_moved(text, after))
         lines.append({**told, "t": round(told["t"] + after, 6)})
     made = [ingest.make_line(float(o["t"]), o["type"], o, n) for n, o in enumerate(lines)]
     return Evidence(made, header=evidence.header, spans=evidence.spans)
 
 
-def both(first: Evidence, second: Evidence) -> Evidence:
-    """Return one evidence of two runs, watched to its end."""
+def both(first: Evidence, second: Evidence, label: str = "off", mark: str = OFF) -> Evidence:
+    """Return one evidence of the runs of the first and of a later one, watched to its end."""
     lines = [line for line in first.lines if line.data.get("note") != "end"]
     merged = [*lines, *second.lines]
     roles = dict(first.given.get("roles") or {})
     roles["contrast"] = [
-        {**one, "name": f"{BASE}-off", "uid": UID.sub(r"0ff0ff00\1", one["uid"])}
-        for one in roles.get("subject", [])
+        *roles.get("contrast", []),
+        *(
+            {**one, "name": f"{BASE}-{label}", "uid": UID.sub(rf"{mark}\1", one["uid"])}
+            for one in roles.get("subject", [])
+        ),
     ]
+    # Those of the first run: later ones begin with a mark of their own.
+    own = [each for each in roles.get("payload", []) if not each["uid"].startswith(OFF[:-1])]
     roles["payload"] = [
-        one
-        for each in roles.get("payload", [])
-        for one in (each, {**each, "uid": UID.sub(r"0ff0ff00\1", each["uid"])})
+        *roles.get("payload", []),
+        *({**each, "uid": UID.sub(rf"{mark}\1", each["uid"])} for each in own),
     ]
     header = {**first.header, "given": {**first.given, "roles": roles}}
     spans = tuple(dataclasses.replace(span, end=max(span.end, second.end)) for span in first.spans)
@@ -383,13 +430,40 @@ def main() -> str:
         "stalled-collective",
         titled(ended, "stalled-collective", absent=absent, stall_bound=FABRIC["stall_bound"]),
     )
+    asked = Wire(
+        env=(("NCCL_RUN_DIAGNOSTICS", "1"), ("NCCL_RUN_RAS_DIAGNOSTICS", "1")), version="2.32.3", reports=True
+    )
+    write("nccl-diagnostics", titled(spoken(base, healthy(pods, asked)), "nccl-diagnostics"))
     off = twin(base, base.end + 0.5)
     without = Wire(
         sockets=True, env=(("NCCL_NET", "Socket"), ("NCCL_IB_DISABLE", "1"), ("NCCL_NET_PLUGIN", "none"))
     )
     quiet = spoken(off, healthy(pods_of(off, f"{BASE}-off-worker"), without))
     write("sockets", titled(both(spoken(base, healthy(pods, Wire())), quiet), "sockets"))
+    write("switches", switched(base, pods))
     return str(matrix.HOST)
+
+
+SWITCHED = {
+    "p2p": Wire(inside="SHM/direct/direct", share=0.4, env=(("NCCL_P2P_DISABLE", "1"),)),
+    "rdma": Wire(sockets=True, env=tuple(switches.WITHOUT_FABRIC.items())),
+    "gpudirect": Wire(gdr=False, share=0.55, env=(("NCCL_NET_GDR_LEVEL", "LOC"),)),
+}
+"""Switch, in small letters -> what a run without it is like."""
+
+
+def switched(base: Evidence, pods: list[Pod]) -> Evidence:
+    """Return a run with everything on, and one after the other those with one switch off."""
+    names = {name.lower(): name for name in switches.SWITCHES}
+    whole = spoken(base, healthy(pods, Wire()))
+    for number, (label, wire) in enumerate(SWITCHED.items(), start=1):
+        mark = f"0ff0ff0{number}"
+        # Each later than the one before by the length of a run.
+        off = twin(base, number * (base.end + 0.5), label, mark)
+        said = spoken(off, healthy(pods_of(off, f"{BASE}-{label}-worker"), wire))
+        whole = both(whole, said, label, mark)
+    labels = {f"switches-{label}": names[label] for label in SWITCHED}
+    return titled(whole, "switches", switched=labels)
 
 
 def failed(evidence: Evidence) -> Evidence:

@@ -278,6 +278,7 @@ GIVEN: Mapping[str, str] = {
     "load_world": "ranks that load",
     "training_world": "ranks that train",
     "smoke_n": "side of the matrices of the smoke loop",
+    "switched": "gang of a run -> the transport of NCCL that is switched off in it",
     "forced": "network to which NCCL is forced",
     "absent": "rank that stays outside of the collective",
     "stall_bound": "seconds after which a stalled collective is named",
