@@ -124,10 +124,10 @@ def uuid(pod: Pod, local: int) -> str:
     return f"GPU-{pod.member:04x}{local:04x}-5d3f-4e29-9f0a-c0ffee000000"
 
 
-def identity(pod: Pod, local: int) -> dict[str, Any]:
-    """Return the device of a rank."""
+def identity(pod: Pod, local: int, wire: Wire) -> dict[str, Any]:
+    """Return the device of a rank, and the variables of its process."""
     return {
-        "env": dict(FABRIC["env"]),
+        "env": {**FABRIC["env"], **dict(wire.env)},
         "handed": [uuid(pod, n) for n in range(GPUS)], "handed_count": GPUS, "torch": "2.11.0+cu130",
         "device": "cuda", "device_name": "NVIDIA H100 80GB HBM3", "memory": 85017034752, "uuid": uuid(pod, local),
         "uuid_by": "driver", "visible": "0,1,2,3", "nccl": "2.28.9",
@@ -186,7 +186,8 @@ def nccl(pods: list[Pod], pod: Pod, local: int, wire: Wire) -> list[str]:
         "cudaDriverVersion 13000",
         "NCCL version 2.28.9+cuda13.0",
         "NET/Plugin: Could not find: libnccl-net.so",
-        *[f"{name} set by environment to {value}" for name, value in env.items()],
+        # NCCL reads NCCL_NET, and never logs it.
+        *[f"{name} set by environment to {value}" for name, value in env.items() if name != "NCCL_NET"],
     ]
     if wire.sockets:
         lines += [f"NET/Socket : Using [0]{oob}", "Initialized NET plugin Socket"]
@@ -245,7 +246,7 @@ def healthy(pods: list[Pod], wire: Wire) -> dict[str, list[str]]:
     for pod in pods:
         lines = said.setdefault(pod.uid, [])
         ranks = range(GPUS)
-        lines += [word("who", pod, since_process=9.1, **who(pod, n), **identity(pod, n)) for n in ranks]
+        lines += [word("who", pod, since_process=9.1, **who(pod, n), **identity(pod, n, wire)) for n in ranks]
         for local in ranks:
             lines += measured(pod, local, wire)
             lines.append(word("done", pod, code=0, **who(pod, local)))
@@ -259,7 +260,8 @@ def stalled(pods: list[Pod], absent: int, bound: float) -> dict[str, list[str]]:
     said: dict[str, list[str]] = {}
     for pod in pods:
         lines = said.setdefault(pod.uid, [])
-        lines += [word("who", pod, since_process=9.1, **who(pod, n), **identity(pod, n)) for n in range(GPUS)]
+        ranks = [(who(pod, n), identity(pod, n, Wire())) for n in range(GPUS)]
+        lines += [word("who", pod, since_process=9.1, **one, **device) for one, device in ranks]
         for local in range(GPUS):
             me = who(pod, local)
             lines.append(
