@@ -59,7 +59,7 @@ def sees_its_own(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge HLT-004."""
     every = device_access.views(evidence, given)
     wrong = [(view, text, causes) for view in every if view.said for text, causes in _wrong(view)]
-    wrong += [(view, text, (MOUNTED, ALL_VISIBLE)) for view, text in _twice([v for v in every if v.said])]
+    wrong += [(view, text, _leaks(view)[::-1]) for view, text in _twice([v for v in every if v.said])]
     if wrong:
         views = list(dict.fromkeys(view.where for view, _, _ in wrong))
         return wording.finding(
@@ -94,7 +94,7 @@ def _wrong(view: View) -> Iterator[tuple[str, tuple[Cause, ...]]]:
         if view.reach:
             yield (
                 f"{title} asked for no GPU and can reach {view.reach}: {_named(view)}",
-                (ALL_VISIBLE, MOUNTED),
+                _leaks(view),
             )
         elif view.told:
             told = wording.listed(list(view.told), 3)
@@ -104,7 +104,7 @@ def _wrong(view: View) -> Iterator[tuple[str, tuple[Cause, ...]]]:
     if reach is not None and reach > view.granted:
         yield (
             f"{title} was granted {view.granted} and can reach {reach}: {_named(view)}",
-            (ALL_VISIBLE, MOUNTED),
+            _leaks(view),
         )
     elif reach is not None and reach < view.granted and not view.sliced:
         yield (
@@ -119,6 +119,11 @@ def _wrong(view: View) -> Iterator[tuple[str, tuple[Cause, ...]]]:
             f"{title} was told {wording.listed(list(view.told), 3)} and its driver lists {strange[0]}",
             (LOST, MOUNTED),
         )
+
+
+def _leaks(view: View) -> tuple[Cause, ...]:
+    """Return why a container can reach too much: its own specification may say so."""
+    return (MOUNTED,) if device_access.opened_by_pod(view) else (ALL_VISIBLE, MOUNTED)
 
 
 def _shut(view: View) -> str:

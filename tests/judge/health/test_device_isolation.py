@@ -93,6 +93,56 @@ def test_a_node_with_one_gpu_is_tried_with_one_container(recorded):
     assert "no two containers" not in judged(told(recorded, **REAL)).observed
 
 
+def specified(evidence, change):
+    """Return the evidence with the specification of its pods changed."""
+    lines = []
+    for line in evidence.lines:
+        made = clone(dict(line.object))
+        if line.kind == "Pod":
+            change(made["spec"])
+        lines.append(dataclasses.replace(line, object=made))
+    return base.with_lines(evidence, lines)
+
+
+def privileged(spec):
+    """Let the container be privileged."""
+    for each in spec["containers"]:
+        each["securityContext"] = {"privileged": True}
+
+
+def mounting(source, target):
+    """Return a change that mounts a volume."""
+
+    def change(spec):
+        spec["volumes"] = [*spec.get("volumes", ()), {"name": "more", **source}]
+        for each in spec["containers"]:
+            each["volumeMounts"] = [*each.get("volumeMounts", ()), {"name": "more", "mountPath": target}]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "itself"),
+    [
+        (privileged, True),
+        (mounting({"hostPath": {"path": "/dev"}}, "/dev"), True),
+        (mounting({"hostPath": {"path": "/dev/nvidia0"}}, "/dev/nvidia0"), True),
+        (mounting({"hostPath": {"path": "/opt"}}, "/opt"), False),
+        (mounting({"hostPath": {"path": "/devices"}}, "/devices"), False),
+        (mounting({"emptyDir": {"medium": "Memory"}}, "/dev/shm"), False),
+        (lambda _: None, False),
+    ],
+    ids=["privileged", "dev", "one-file", "opt", "devices", "memory", "nothing"],
+)
+def test_a_pod_that_opens_devices_itself_is_named_as_the_cause(recorded, change, itself):
+    """The runtime is a candidate only if the pod's own specification does not explain it."""
+    leak = told(recorded, **{**REAL, "none": lists(A, B, ids=(), files=["/dev/nvidia0", "/dev/nvidia1"])})
+    finding = judged(specified(leak, change))
+    assert finding.verdict is Verdict.FAIL
+    assert (len(finding.causes) == 1) is itself
+    assert any("hostPath volume of /dev" in cause.text for cause in finding.causes)
+
+
 @pytest.mark.parametrize("offers", range(1, 9))
 def test_what_is_asked_of_a_node_fits_it(offers):
     """All containers hold their GPUs at the same time, and there is always one with and one without."""
