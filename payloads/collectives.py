@@ -85,10 +85,10 @@ def handed() -> list[str]:
 
 
 def nccl_env() -> dict[str, str]:
-    """Return the variables of NCCL in this process, as far as they fit into a line."""
+    """Return the variables of NCCL in this process, NCCL_NET first, as far as they fit into a line."""
     found: dict[str, str] = {}
     room = ENV_BYTES
-    for name in sorted(os.environ):
+    for name in sorted(os.environ, key=lambda name: (name != "NCCL_NET", name)):
         room -= len(name) + len(os.environ[name]) if name.startswith("NCCL_") else 0
         if name.startswith("NCCL_") and room > 0:
             found[name] = os.environ[name]

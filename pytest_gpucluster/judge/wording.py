@@ -53,6 +53,11 @@ SCATTERED = Cause(
     "declare the gang to the scheduler",
     "switch on gang scheduling in the operator (its gang scheduler option set to volcano), or submit a Volcano Job",
 )
+TOO_FEW_OFFERED = Cause(
+    "no node that takes pods has so many GPUs to offer (allocatable), whether they are in use or not: nodes are "
+    "smaller, GPUs are unhealthy, or the device plugin reports fewer",
+    "compare capacity and allocatable of the nodes (kubectl describe nodes); see INV-002 and INV-008",
+)
 NO_ROOM = Cause(
     "the cluster has no room for all members at once",
     "free what occupies the nodes or the queue (kubectl describe nodes, kubectl describe queue), or add nodes; a Job "

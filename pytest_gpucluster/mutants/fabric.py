@@ -186,8 +186,8 @@ MUTANTS: base.Table = {
         {"FAB-010": "fail"},
     ),
     "fabric.force-unseen": base.Mutant(
-        "no log says that the forced network is in force",
-        base.only("forced-transport", log_lines(lambda text: None if "NCCL_NET set" in text else text)),
+        "the ranks' processes lack the variable that forces the network",
+        base.only("forced-transport", base.on("who", lambda w: w["env"].pop("NCCL_NET"))),
         {"FAB-010": "inconclusive"},
     ),
     "fabric.stall-unbounded": base.Mutant(

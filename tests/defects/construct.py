@@ -196,7 +196,8 @@ def nccl(pods: list[Pod], pod: Pod, local: int, wire: Wire) -> list[str]:
         "cudaDriverVersion 13000",
         f"NCCL version {wire.version}+cuda13.0",
         "NET/Plugin: Could not find: libnccl-net.so",
-        *[f"{name} set by environment to {value}" for name, value in env.items()],
+        # NCCL reads NCCL_NET, and never logs it.
+        *[f"{name} set by environment to {value}" for name, value in env.items() if name != "NCCL_NET"],
     ]
     if wire.sockets:
         lines += [f"NET/Socket : Using [0]{oob}", "Initialized NET plugin Socket"]
@@ -298,7 +299,8 @@ def stalled(pods: list[Pod], absent: int, bound: float) -> dict[str, list[str]]:
     said: dict[str, list[str]] = {}
     for pod in pods:
         lines = said.setdefault(pod.uid, [])
-        lines += [word("who", pod, since_process=9.1, **who(pod, n), **identity(pod, n)) for n in range(GPUS)]
+        ranks = [(who(pod, n), identity(pod, n, Wire())) for n in range(GPUS)]
+        lines += [word("who", pod, since_process=9.1, **one, **device) for one, device in ranks]
         for local in range(GPUS):
             me = who(pod, local)
             lines.append(

@@ -133,13 +133,7 @@ def test_parts_that_are_missing_name_their_archive(module):
 @pytest.fixture
 def packed(module, tmp_path):
     """Write two archives in pieces, as `pack` does."""
-    archives, cache = module("packing.archives"), importlib.import_module("dev.kind.kit.cache")
-
-    class Made(cache.Part):
-        def made(self):
-            return tmp_path / self.name
-
-    parts = []
+    archives = module("packing.archives")
     for name in ("one", "two"):
         content = tmp_path / f"{name}-content"
         (content / name).mkdir(parents=True)
@@ -149,8 +143,7 @@ def packed(module, tmp_path):
         (content / name / "tool").symlink_to("data")
         (tmp_path / name).mkdir()
         archives.compressed(content, tmp_path / name / f"{name}.tar.xz")
-        parts.append(Made(name, lambda _: None))
-    archives.pack(tmp_path / "out", parts, 3000)
+    archives.pack(tmp_path / "out", _parts(tmp_path), 3000)
     return tmp_path / "out"
 
 
@@ -196,6 +189,26 @@ def test_archives_are_packed_into_a_folder_of_their_own(module, packed):
     shell = importlib.import_module("dev.kind.kit.shell")
     with pytest.raises(shell.Failed, match="is not empty"):
         module("packing.archives").pack(packed, [], 1)
+
+
+def test_archives_that_are_too_large_to_carry_are_refused(module, packed, tmp_path):
+    """The bound is of all files together; the largest are named."""
+    archives, shell = module("packing.archives"), importlib.import_module("dev.kind.kit.shell")
+    size = archives.total(list(packed.iterdir()))
+    assert size < archives.MOST == 100_000_000
+    with pytest.raises(shell.Failed, match=r"0\.0 MB are more than 0 MB: "):
+        archives.pack(tmp_path / "again", _parts(tmp_path), 3000, size - 1)
+
+
+def _parts(folder):
+    """Return the parts of `packed` again."""
+    cache = importlib.import_module("dev.kind.kit.cache")
+
+    class Made(cache.Part):
+        def made(self):
+            return folder / self.name
+
+    return [Made(name, lambda _: None) for name in ("one", "two")]
 
 
 def test_another_python_than_the_archives_are_for_is_said(tmp_path):

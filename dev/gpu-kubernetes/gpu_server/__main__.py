@@ -128,6 +128,22 @@ def declare(options: argparse.Namespace) -> None:
     print(folder)
 
 
+def plant(options: argparse.Namespace) -> None:
+    """Plant faults one by one, run the rows that have to tell of them, and write a table; end with 1 if one did not."""
+    from . import table, trials
+
+    if not (places.STATE / PID).is_file():
+        raise Failed("no cluster is up")
+    chosen = table.choose(trials.every(Settings.read()), options.only)
+    options.out.mkdir(parents=True, exist_ok=True)
+    suite = (str(options.suite),) if options.suite else trials.SUITE
+    out = options.out.resolve()
+    lines = table.run(chosen, suite, out, options.seconds, _clock(time.monotonic()))
+    print(f"  {out / 'planted.md'}")
+    if any(line.result != table.EXPECTED for line in lines):
+        sys.exit(1)
+
+
 def _born(pid: int) -> str:
     """Return when a process started, which tells it from another one of the same number; "" if it ended."""
     try:
@@ -185,7 +201,7 @@ def main() -> None:
     """Do what is asked."""
     parser = argparse.ArgumentParser(prog="gpu-kubernetes", description=__doc__)
     verbs = parser.add_subparsers(required=True)
-    for verb in (up, down, declare):
+    for verb in (up, down, declare, plant):
         each = verbs.add_parser(verb.__name__, help=(verb.__doc__ or "").splitlines()[0])
         each.set_defaults(verb=verb)
         if verb is up:
@@ -202,6 +218,17 @@ def main() -> None:
             )
             each.add_argument(
                 "--add", type=Path, action="append", default=[], help="further sections of the profile"
+            )
+        if verb is plant:
+            each.add_argument(
+                "--only", action="append", default=[], metavar="NAME", help="of a fault; all without it"
+            )
+            each.add_argument("--seconds", type=float, default=300.0, help="for all of them")
+            each.add_argument(
+                "--out", type=Path, default=Path("planted"), help="folder of reports and of the table"
+            )
+            each.add_argument(
+                "--suite", type=Path, help="folder of the suite, if it is not the installed one"
             )
     verbs.add_parser("control-plane").set_defaults(verb=lambda _: control_plane.run())
     for name, run in (("node", node.run), ("device-plugin", device_plugin.run)):

@@ -71,12 +71,12 @@ def await_nodes(settings: Settings) -> None:
     Raises:
         Failed: names what is missing.
     """
-    api = _api()
+    cluster = api()
     try:
-        waiting.nodes_ready(api, LIMIT)
+        waiting.nodes_ready(cluster, LIMIT)
         for node in settings.nodes:
             count = settings.fake_gpus if settings.devices == "fake" else len(node.gpus)
-            waiting.offers(api, [node.name], RESOURCE, count, LIMIT)
+            waiting.offers(cluster, [node.name], RESOURCE, count, LIMIT)
     except (ProviderError, errors.GpuClusterError) as error:
         raise Failed(str(error)) from None
 
@@ -87,15 +87,16 @@ def await_serving() -> None:
     Raises:
         Failed: names what does not.
     """
-    api = _api()
+    cluster = api()
     try:
-        waiting.available(api, [("kube-system", "coredns")], LIMIT)
-        of_kind.serving(api, of_kind.fetch("kueue", str(places.HOME / "images" / "kueue"), None))
+        waiting.available(cluster, [("kube-system", "coredns")], LIMIT)
+        of_kind.serving(cluster, of_kind.fetch("kueue", str(places.HOME / "images" / "kueue"), None))
     except (ProviderError, errors.GpuClusterError) as error:
         raise Failed(str(error)) from None
 
 
-def _api() -> objects.Objects:
+def api() -> objects.Objects:
+    """Return the API of the cluster, as administrator."""
     return objects.Objects(connection.Connection.open(places.kubeconfig("admin"), certificates.CONTEXT))
 
 

@@ -67,6 +67,22 @@ def packages() -> list[str]:
     return found
 
 
+def file() -> Path:
+    """Return where the profile of the cluster lies once it is declared."""
+    return places.STATE / "clusters" / f"{NAME}.yaml"
+
+
+def read() -> Obj:
+    """Return the profile of the cluster.
+
+    Raises:
+        Failed: it was not declared.
+    """
+    if not file().is_file():
+        raise Failed(f"no profile {file()}: `declare` writes it")
+    return dict(yaml.safe_load(file().read_text(encoding="utf-8")))
+
+
 def write(settings: Settings, added: list[Path]) -> Path:
     """Write the profile into the folder of profiles; return that folder."""
     sections: Obj = {}
@@ -75,11 +91,9 @@ def write(settings: Settings, added: list[Path]) -> Path:
             sections |= yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         except (OSError, yaml.YAMLError, TypeError) as error:
             raise Failed(f"{path} cannot be read: {' '.join(str(error).split())}") from None
-    folder = places.STATE / "clusters"
-    folder.mkdir(exist_ok=True)
-    text = yaml.safe_dump(profile(settings, sections), sort_keys=False)
-    (folder / f"{NAME}.yaml").write_text(text, encoding="utf-8")
-    return folder
+    file().parent.mkdir(exist_ok=True)
+    file().write_text(yaml.safe_dump(profile(settings, sections), sort_keys=False), encoding="utf-8")
+    return file().parent
 
 
 def grant(folder: Path, marks: str) -> None:

@@ -29,6 +29,7 @@ NVML = "libnvidia-ml.so.1"
 SMALLEST = 4 << 30
 """Bytes of memory for the control plane, Kueue and one node; each further node takes as much as `PER_NODE`."""
 PER_NODE = 1 << 30
+UUID_BYTES = 96
 _GPU = re.compile(r"nvidia(\d+)")
 
 
@@ -87,6 +88,19 @@ def gpus(libraries: tuple[str, ...], dev: Path = Path("/dev")) -> tuple[int, ...
     Raises:
         Failed: NVML does not start, sees none, or sees other ones than there are device files.
     """
+    numbers = sorted(uuids(libraries))
+    files = {int(found[1]) for each in dev.iterdir() if (found := _GPU.fullmatch(each.name))}
+    if not numbers or not set(numbers) <= files:
+        raise Failed(f"NVML sees the GPUs {numbers}, but device files are there for {sorted(files)}")
+    return tuple(numbers)
+
+
+def uuids(libraries: tuple[str, ...]) -> dict[int, str]:
+    """Return number -> UUID of the machine's GPUs, as NVML tells them.
+
+    Raises:
+        Failed: NVML does not start.
+    """
     try:
         nvml = ctypes.CDLL(str(Path(libraries[0]) / NVML))
     except OSError as error:
@@ -94,21 +108,20 @@ def gpus(libraries: tuple[str, ...], dev: Path = Path("/dev")) -> tuple[int, ...
     code = nvml.nvmlInit_v2()
     if code != 0:
         raise Failed(f"NVML does not start (error {code}): is the driver loaded?")
+    found: dict[int, str] = {}
     try:
         count = ctypes.c_uint()
         nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
-        numbers = []
         for index in range(count.value):
             handle, minor = ctypes.c_void_p(), ctypes.c_uint()
+            uuid = ctypes.create_string_buffer(UUID_BYTES)
             nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle))
             if nvml.nvmlDeviceGetMinorNumber(handle, ctypes.byref(minor)) == 0:
-                numbers.append(minor.value)
+                nvml.nvmlDeviceGetUUID(handle, uuid, UUID_BYTES)
+                found[minor.value] = uuid.value.decode(errors="replace")
     finally:
         nvml.nvmlShutdown()
-    files = {int(found[1]) for each in dev.iterdir() if (found := _GPU.fullmatch(each.name))}
-    if not numbers or not set(numbers) <= files:
-        raise Failed(f"NVML sees the GPUs {sorted(numbers)}, but device files are there for {sorted(files)}")
-    return tuple(sorted(numbers))
+    return found
 
 
 def dealt(gpus: tuple[int, ...], nodes: int) -> tuple[places.Node, ...]:

@@ -23,6 +23,8 @@ COMPRESSED = ("--x86", "--lzma2=preset=6,dict=64MiB")
 """For xz: what calls and jumps name is made absolute first, which repeats more often."""
 PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in (34, 31, 28, 27, 24, 17)), "manylinux2014_x86_64")
 SUMS = "SHA256SUMS"
+MOST = 100_000_000
+"""Bytes of all files together: what is carried to a server by hand, and over slow links."""
 SITE = "site"
 """Folder of Python packages; its file `python` says for which version."""
 
@@ -166,11 +168,11 @@ def suite() -> Part:
     return Part("packed-suite", make_suite, sources=_sources(), says=COMPRESSED)
 
 
-def pack(out: Path, made: Sequence[Part], most: int) -> list[Path]:
+def pack(out: Path, made: Sequence[Part], most: int, whole: int = MOST) -> list[Path]:
     """Write archives into a folder, each in pieces of at most so many bytes, with what they are checked by.
 
     Raises:
-        Failed: the folder holds something.
+        Failed: the folder holds something, or the files are larger together than `whole`.
     """
     out.mkdir(parents=True, exist_ok=True)
     if any(out.iterdir()):
@@ -185,7 +187,11 @@ def pack(out: Path, made: Sequence[Part], most: int) -> list[Path]:
         for each in [*pieces, out / "unpack"]
     ]
     (out / SUMS).write_text("".join(lines))
-    return [*pieces, out / "unpack", out / SUMS]
+    paths = [*pieces, out / "unpack", out / SUMS]
+    if total(paths) > whole:
+        sizes = ", ".join(f"{each.name} {each.stat().st_size / 1e6:.1f}" for each in pieces)
+        raise Failed(f"{total(paths) / 1e6:.1f} MB are more than {whole / 1e6:.0f} MB: {sizes}")
+    return paths
 
 
 def _cut(archive: Path, out: Path, most: int) -> Iterator[Path]:

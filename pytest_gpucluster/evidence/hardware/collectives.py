@@ -100,6 +100,12 @@ class Rank:
         """Report whether it computes on a CPU."""
         return self.says("device") == "cpu"
 
+    @property
+    def environment(self) -> Mapping[str, str] | None:
+        """Return the variables of NCCL in its process; None where it does not tell them."""
+        env = self.word.data.get("env")
+        return {str(name): str(value) for name, value in env.items()} if isinstance(env, Mapping) else None
+
     def says(self, name: str) -> str:
         """Return a text of its first line."""
         return str(self.word.data.get(name) or "")

@@ -97,6 +97,22 @@ def views(evidence: Evidence, given: Mapping[str, Any]) -> tuple[View, ...]:
     )
 
 
+def opened_by_pod(view: View) -> bool:
+    """Report whether a pod itself opens devices to a container: privileged, or with a folder of the node below /dev."""
+    one = next((each for each in fields.containers(view.pod.last) if each.get("name") == view.container), {})
+    if fields.sub(one, "securityContext").get("privileged") is True:
+        return True
+    hosts = {
+        str(volume.get("name"))
+        for volume in fields.items(fields.sub(view.pod.last, "spec"), "volumes")
+        if volume.get("hostPath") is not None
+    }
+    return any(
+        str(mount.get("name")) in hosts and f"{mount.get('mountPath')}/".startswith("/dev/")
+        for mount in fields.items(one, "volumeMounts")
+    )
+
+
 def _telling(pod: PodStory, told: set[str], resource: str) -> list[fields.Object]:
     """Return the containers of a pod that are to tell: what admission put beside them, without a GPU, is not asked."""
     own = containers.own_names(pod.last)

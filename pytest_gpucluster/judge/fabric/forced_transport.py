@@ -25,8 +25,13 @@ NAME = Cause(
     "read `Using network NAME` in the log of a run that is not forced, and declare it as fabric.network",
 )
 OVERRIDDEN = Cause(
-    "something in the image, or a configuration file, sets NCCL_NET again",
-    "look for NCCL_NET in the image's entrypoint, /etc/nccl.conf and ~/.nccl.conf",
+    "the image's entrypoint, or what starts the ranks, changes NCCL_NET after the pod has set it",
+    "compare the pod's variables with those of a rank (/proc/PID/environ); NCCL's configuration files never replace a "
+    "variable that is set",
+)
+REPLACED = Cause(
+    "an environment plugin of NCCL (libnccl-env.so) gives NCCL another value than the process has",
+    "look for `ENV/Plugin` in the ranks' logs",
 )
 
 
@@ -74,23 +79,42 @@ def _decided(
         ranks = sorted({path.rank for path in facts.paths if path.name in others})
         who = wording.listed([str(rank) for rank in ranks])
         text = f"{VARIABLE}={forced}, and ranks {who} are connected over {wording.listed(others)}"
-        return found.fail(text, OVERRIDDEN, violation=True)
-    values = facts.settings.get(VARIABLE, {})
-    if not values:
-        text = f"no rank's log says that {VARIABLE} is in effect"
-        return found.inconclusive(text, OVERRIDDEN, rank_logs.SILENT)
-    strange = [value for value in values if not _same(value, forced)]
-    if strange:
-        text = f"{VARIABLE}={forced} was set, but in effect is {wording.listed(strange)}"
-        return found.inconclusive(text, OVERRIDDEN)
+        has = {str(rank_logs.unlogged(rank).get(VARIABLE, "")) for rank in told.ranks}
+        return found.fail(text, REPLACED if has == {forced} else OVERRIDDEN, violation=True)
+    doubt = _not_in_force(told, facts, forced)
+    if doubt is not None:
+        return found.inconclusive(*doubt)
     if not any(path.carrier for path in facts.paths):
         text = f"no rank printed a connection over {forced}"
         return found.inconclusive(text, rank_logs.SILENT)
-    doubt = rank_logs.doubt(facts)
-    if doubt is not None:
-        return found.inconclusive(doubt[0], causes=doubt[1])
+    unclear = rank_logs.doubt(facts)
+    if unclear is not None:
+        return found.inconclusive(unclear[0], causes=unclear[1])
     text = f"{VARIABLE}={forced}: one communicator of {facts.nranks} ranks over {wording.listed(list(facts.net))}"
     return found.passed(text, where=shared.places(list(told.ranks)))
+
+
+def _not_in_force(told: Told, facts: Facts, forced: str) -> tuple[str, Cause] | None:
+    """Return why it is not known that every rank was held to the network; None if it is.
+
+    NCCL does not log the variable, so the process must tell it.
+    """
+    silent = [rank for rank in told.ranks if rank.environment is None]
+    if silent:
+        return f"{wording.listed(shared.places(silent), 4)} did not tell {VARIABLE}", rank_logs.UNTOLD
+    values = {value for rank in told.ranks for value in rank_logs.unlogged(rank).values()}
+    strange = sorted(
+        value for value in {*values, *facts.settings.get(VARIABLE, {})} if not _same(value, forced)
+    )
+    if strange:
+        return f"{VARIABLE}={forced} was set, but in effect is {wording.listed(strange)}", OVERRIDDEN
+    without = [rank for rank in told.ranks if VARIABLE not in rank_logs.unlogged(rank)]
+    if without:
+        text = (
+            f"{VARIABLE}={forced} was set, but {wording.listed(shared.places(without), 4)} does not have it"
+        )
+        return text, OVERRIDDEN
+    return None
 
 
 def _same(name: str, forced: str) -> bool:

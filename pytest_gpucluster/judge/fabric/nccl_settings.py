@@ -1,15 +1,14 @@
 """FAB-017: the settings in force are the declared ones on every rank, and nothing is disabled behind their back.
 
-NCCL says of each setting that it reads from environment or a configuration file; a manifest does not show what an
-image or /etc/nccl.conf adds.
+NCCL logs most settings that it reads from environment or a configuration file; a manifest does not show what an
+image or /etc/nccl.conf adds. NCCL_NET it never logs: the ranks tell it.
 """
 
 from collections.abc import Mapping
 
-from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import subjects, wording
-from pytest_gpucluster.judge.fabric import connections, shared
+from pytest_gpucluster.judge.fabric import connections, rank_logs, shared
 from pytest_gpucluster.judge.fabric.connections import Ground
 from pytest_gpucluster.measure import nccl
 from pytest_gpucluster.requirement import Cause, Finding
@@ -60,7 +59,7 @@ def as_declared(evidence: Evidence, given: subjects.Given) -> Finding:
         {str(key): str(value) for key, value in settings.items()} if isinstance(settings, Mapping) else {}
     )
     ours = {str(key): str(value) for key, value in env.items()} if isinstance(env, Mapping) else {}
-    in_force = {log.rank: _settings(log.pod, log.lines) for log in ground.logs}
+    in_force = _in_force(ground)
     other = _other(declared, in_force)
     if other:
         name, value, ranks = other
@@ -71,6 +70,9 @@ def as_declared(evidence: Evidence, given: subjects.Given) -> Finding:
         name, value, ranks = off
         text = f"{name}={value} is in effect on ranks {_list(ranks)}, but not declared"
         return ground.fail(text, ranks, IMAGE)
+    if not _told(ground):
+        text = f"not every rank told its environment, and NCCL never logs {', '.join(rank_logs.UNLOGGED)}"
+        return ground.found.inconclusive(text, rank_logs.UNTOLD)
     if not declared:
         text = "no settings are declared (fabric.settings); no setting that disables a transport is in effect"
         return ground.found.not_applicable(text)
@@ -86,11 +88,7 @@ def _everywhere(
         if 0 < len(mute) < ground.world:
             text = f"{name} is in effect on {ground.world - len(mute)} of {ground.world} ranks, not on {_list(mute)}"
             return ground.fail(text, mute, UNEVEN, IMAGE)
-        if (
-            mute
-            and all(name not in fields.sub(rank.word.data, "env") for rank in ground.told.ranks)
-            and _told(ground)
-        ):
+        if mute and all(name not in (rank.environment or {}) for rank in ground.told.ranks):
             text = f"{name} is in effect on no rank: it is neither in the environment nor in the log"
             return ground.fail(text, mute, UNSET)
         if mute:
@@ -101,7 +99,13 @@ def _everywhere(
 
 def _told(ground: Ground) -> bool:
     """Report whether every rank told its environment."""
-    return all(isinstance(rank.word.data.get("env"), Mapping) for rank in ground.told.ranks)
+    return all(rank.environment is not None for rank in ground.told.ranks)
+
+
+def _in_force(ground: Ground) -> dict[int, dict[str, str]]:
+    """Return what is in force on each rank: by its log and, for what NCCL never logs, by its own environment."""
+    unlogged = {rank.rank: rank_logs.unlogged(rank) for rank in ground.told.ranks}
+    return {log.rank: {**unlogged.get(log.rank, {}), **_settings(log.pod, log.lines)} for log in ground.logs}
 
 
 def _settings(pod: str, lines: list[str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import dataclasses
 
 from pytest_gpucluster.evidence.hardware import nccl_logs
+from pytest_gpucluster.evidence.hardware.collectives import Rank
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
@@ -14,6 +15,18 @@ SILENT = Cause(
     "the ranks' NCCL logs are not in the pods' output",
     "look at the end of a pod's log: the lines `nccl-log` give the number of lines",
 )
+UNLOGGED = ("NCCL_NET",)
+"""Variables that NCCL reads and logs in no release from 2.10 to 2.30: only the process itself tells them."""
+UNTOLD = Cause(
+    "the ranks did not tell the variables of their processes, and NCCL never logs this one",
+    "run the row again with the payloads of this version",
+)
+
+
+def unlogged(rank: Rank) -> dict[str, str]:
+    """Return what is in force on a rank and in no log: NCCL's files never replace what the environment has."""
+    told = rank.environment or {}
+    return {name: told[name] for name in UNLOGGED if name in told}
 
 
 def facts(evidence: Evidence, given: subjects.Given, gang: Gang | None) -> nccl.Facts:

@@ -2,7 +2,7 @@
 
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import subjects, wording
-from pytest_gpucluster.judge.fabric import connections, shared
+from pytest_gpucluster.judge.fabric import connections, rank_logs, shared
 from pytest_gpucluster.judge.fabric.connections import Ground, cause
 from pytest_gpucluster.measure import transports
 from pytest_gpucluster.measure.nccl import advice, networks
@@ -155,7 +155,8 @@ def _causes(ground: Ground, strays: list[Path]) -> list[Cause]:
     found = []
     if "1" in settings.get("NCCL_IB_DISABLE", {}):
         found.append(advice.DISABLED)
-    if any(value.lower() == "socket" for value in settings.get("NCCL_NET", {})):
+    forced = {value for rank in ground.told.ranks for value in rank_logs.unlogged(rank).values()}
+    if any(value.lower() == "socket" for value in {*settings.get("NCCL_NET", {}), *forced}):
         found.append(advice.FORCED_SOCKET)
     if any(networks.is_libfabric(path.name) and path.carrier == networks.TCP for path in strays):
         found.append(advice.LIBFABRIC_TCP)

@@ -37,21 +37,20 @@ BROKEN = Cause(
     "the driver in the container does not answer: its version differs from the kernel module's, or a GPU is lost",
     "look at `nvidia-smi` and `dmesg` on the node; restart the driver's pod or the node",
 )
-NO_ROOM = Cause("the GPUs of the nodes are in use", "run this row when two GPUs of a node are free")
-
 REQUIRED = (
     "a container sees the GPUs that it was granted and no others; one that asked for no GPU sees no GPU"
 )
 
 
 def node_tried(_evidence: Evidence, given: subjects.Given) -> Presupposed:
-    """Say whether there was a node with GPUs to try."""
-    name = "a node had GPUs free"
+    """Say whether there was a node with GPUs to try: what it offers, not what is free of it."""
+    name = "a node offers GPUs"
     chosen = given.get("tried")
     if not isinstance(chosen, list | tuple):
         return wording.presupposed(name, held=True, observed="a recording")
     if not chosen:
-        return wording.presupposed(name, held=False, observed="no node offers two GPUs", causes=(NO_ROOM,))
+        causes = (wording.TOO_FEW_OFFERED,)
+        return wording.presupposed(name, held=False, observed="no node offers a GPU", causes=causes)
     return wording.presupposed(name, held=True, observed=wording.listed(list(map(str, chosen)), 4))
 
 
@@ -60,7 +59,7 @@ def sees_its_own(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge HLT-004."""
     every = device_access.views(evidence, given)
     wrong = [(view, text, causes) for view in every if view.said for text, causes in _wrong(view)]
-    wrong += [(view, text, (MOUNTED, ALL_VISIBLE)) for view, text in _twice([v for v in every if v.said])]
+    wrong += [(view, text, _leaks(view)[::-1]) for view, text in _twice([v for v in every if v.said])]
     if wrong:
         views = list(dict.fromkeys(view.where for view, _, _ in wrong))
         return wording.finding(
@@ -80,7 +79,7 @@ def sees_its_own(evidence: Evidence, given: subjects.Given) -> Finding:
     return wording.finding(
         Verdict.PASS,
         REQUIRED,
-        wording.listed([_sees(view) for view in every], 6),
+        wording.listed([_sees(view) for view in every], 6) + _alone(every),
         where=tuple(view.where for view in every)[: wording.MANY],
         evidence=tuple(view.key for view in every),
         numbers=_numbers(every),
@@ -95,7 +94,7 @@ def _wrong(view: View) -> Iterator[tuple[str, tuple[Cause, ...]]]:
         if view.reach:
             yield (
                 f"{title} asked for no GPU and can reach {view.reach}: {_named(view)}",
-                (ALL_VISIBLE, MOUNTED),
+                _leaks(view),
             )
         elif view.told:
             told = wording.listed(list(view.told), 3)
@@ -105,7 +104,7 @@ def _wrong(view: View) -> Iterator[tuple[str, tuple[Cause, ...]]]:
     if reach is not None and reach > view.granted:
         yield (
             f"{title} was granted {view.granted} and can reach {reach}: {_named(view)}",
-            (ALL_VISIBLE, MOUNTED),
+            _leaks(view),
         )
     elif reach is not None and reach < view.granted and not view.sliced:
         yield (
@@ -120,6 +119,11 @@ def _wrong(view: View) -> Iterator[tuple[str, tuple[Cause, ...]]]:
             f"{title} was told {wording.listed(list(view.told), 3)} and its driver lists {strange[0]}",
             (LOST, MOUNTED),
         )
+
+
+def _leaks(view: View) -> tuple[Cause, ...]:
+    """Return why a container can reach too much: its own specification may say so."""
+    return (MOUNTED,) if device_access.opened_by_pod(view) else (ALL_VISIBLE, MOUNTED)
 
 
 def _shut(view: View) -> str:
@@ -197,6 +201,12 @@ def _undecided(evidence: Evidence, every: Sequence[View]) -> Finding | None:
         causes=causes,
         evidence=tuple(view.key for view in where if view.key),
     )
+
+
+def _alone(every: Sequence[View]) -> str:
+    """Return what was not tried: no node had two containers with GPUs at the same time."""
+    asked = [view.pod.node for view in every if view.asked]
+    return "" if len(asked) > len(set(asked)) else "; no two containers with GPUs were tried on one node"
 
 
 def _sees(view: View) -> str:

@@ -324,7 +324,7 @@ def every_node_tried(evidence: Evidence, given: subjects.Given) -> Presupposed:
             name,
             held=False,
             observed="no node offers enough GPUs for a pod too large for one NUMA node",
-            causes=(shared.NO_ROOM,),
+            causes=(wording.TOO_FEW_OFFERED,),
         )
     vain = subjects.timed_out(evidence)
     if vain is not None:

@@ -7,7 +7,13 @@ import re
 import pytest
 
 from pytest_gpucluster.evidence import Evidence, read
-from pytest_gpucluster.judge.fabric import communicator, intra_node, nccl_settings, transport
+from pytest_gpucluster.judge.fabric import (
+    communicator,
+    forced_transport,
+    intra_node,
+    nccl_settings,
+    transport,
+)
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
@@ -242,8 +248,8 @@ def test_two_pods_on_one_node_are_two_nodes_to_nccl(good):
 NCCL = recordings.FOLDER / "nccl"
 
 
-def real(good, files, each, **fabric):
-    """Return an evidence whose ranks printed real logs: pod -> file, `each` ranks a pod."""
+def real(good, files, each, env=(), **fabric):
+    """Return an evidence whose ranks printed real logs: pod -> file, `each` ranks a pod, with further variables."""
     pods = construct.pods_of(good, "collectives-worker")
     world = len(files) * each
     said = {}
@@ -260,7 +266,16 @@ def real(good, files, each, **fabric):
                 "world": world,
                 "local_world": each,
             }
-            lines.append(construct.word("who", pod, **{**construct.identity(pod, local), **me}))
+            lines.append(
+                construct.word(
+                    "who", pod, **{**construct.identity(pod, local, construct.Wire(env=env)), **me}
+                )
+            )
+            figures = construct.measured(pod, local, construct.Wire(sockets=True))
+            lines += [
+                f"GPUCONF1 {json.dumps({**json.loads(one.partition(' ')[2]), **me})}" for one in figures
+            ]
+            lines.append(construct.word("done", pod, code=0, **me))
         for local, process in enumerate(processes):
             log = [line for line in own if int(line.split(":")[1]) == process]
             lines += construct.shown(pod, pod.member * each + local, log)
@@ -297,6 +312,75 @@ def test_real_logs_of_two_kubelets_over_sockets(good):
     assert found["FAB-004"] == "pass"
     sockets = declared(evidence, transport="NET/Socket", gdr=None)
     assert judge("FAB-001", sockets).verdict is Verdict.PASS
+
+
+def test_a_forced_network_is_told_by_the_ranks_for_nccl_never_logs_it(good):
+    """Real logs of two kubelets, whose ranks used sockets: the process says what it was held to."""
+    folder = NCCL / "h200x2-nccl2.28.9-two-kubelets"
+    logs = [folder / "pod-0.log", folder / "pod-1.log"]
+    found = {}
+    for value in ("Socket", "socket", "IB", ""):
+        env = (("NCCL_NET", value),) if value else ()
+        evidence = real(good, logs, 1, env, transport="NET/Socket", gdr=None)
+        found[value] = forced_transport.forms(evidence, {**evidence.given, "forced": "Socket"})
+    assert found["Socket"].verdict is found["socket"].verdict is Verdict.PASS
+    for value, text in (("IB", "in effect is IB"), ("", "does not have it")):
+        assert found[value].verdict is Verdict.INCONCLUSIVE
+        assert text in found[value].observed
+        assert "entrypoint" in found[value].causes[0].text
+    held = real(good, logs, 1, (("NCCL_NET", "IB"),))
+    finding = forced_transport.forms(held, {**held.given, "forced": "IB"})
+    assert finding.verdict is Verdict.FAIL
+    assert [cause.text.partition(" (")[0] for cause in finding.causes] == ["an environment plugin of NCCL"]
+
+
+@pytest.mark.parametrize("row", ["FAB-010", "FAB-017"])
+def test_ranks_that_do_not_tell_their_variables_pass_nothing_that_rests_on_one(good, row):
+    """Who is silent may have any network forced on it."""
+    forced = read(matrix.HOST / "forced-transport.jsonl")
+    evidence = {"FAB-010": forced, "FAB-017": good}[row]
+    judged = {"FAB-010": forced_transport.forms, "FAB-017": nccl_settings.as_declared}[row]
+    assert judged(evidence, evidence.given).verdict is Verdict.PASS
+    silent = base.words(
+        evidence, lambda _, w: {k: v for k, v in w.items() if k != "env"} if w.get("rank") == 3 else w
+    )
+    finding = judged(silent, silent.given)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "payloads of this version" in finding.causes[0].fix
+
+
+@pytest.mark.parametrize("ranks", [{0, 1, 2, 3, 4, 5, 6, 7}, {5}])
+def test_sockets_that_the_image_forces_are_named_though_nccl_logs_nothing(good, ranks):
+    """NCCL_NET=Socket in the environment of some ranks, and in no log."""
+
+    def force(_, told):
+        if told.get("event") == "who" and told["rank"] in ranks:
+            told["env"]["NCCL_NET"] = "Socket"
+        return told
+
+    spoiled = base.words(good, force)
+    finding = judge("FAB-017", spoiled)
+    assert finding.verdict is Verdict.FAIL
+    assert "NCCL_NET=Socket is in effect" in finding.observed
+    fallen = logged(
+        spoiled, lambda t: re.sub(r"NET/IB/\d/GDRDMA", "NET/Socket/0", t) if "[rank5]" in t else t
+    )
+    assert judge("FAB-001", fallen).causes[0].text == "NCCL_NET names Socket"
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"), [("IB", Verdict.PASS), ("OFI", Verdict.FAIL), (None, Verdict.FAIL)]
+)
+def test_a_declared_network_is_read_from_the_ranks(good, value, verdict):
+    """fabric.settings may name NCCL_NET, which no log shows."""
+
+    def have(_, told):
+        if told.get("event") == "who" and value:
+            told["env"]["NCCL_NET"] = value
+        return told
+
+    evidence = declared(base.words(good, have), settings={"NCCL_NET": "IB"})
+    assert judge("FAB-017", evidence).verdict is verdict
 
 
 def test_real_logs_of_one_node(good):

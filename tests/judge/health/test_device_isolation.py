@@ -1,13 +1,18 @@
 """HLT-004 on what containers told: by device files, by the driver, with slices and replicas of GPUs."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.evidence import Evidence, read
 from pytest_gpucluster.judge.health import device_isolation as judge
+from pytest_gpucluster.judge.numa import alignment
 from pytest_gpucluster.mutants import base
+from pytest_gpucluster.mutants.base import clone
 from pytest_gpucluster.requirement import Verdict
+from suites.scenarios import access
 from tests import amount
 from tests.defects import matrix
 
@@ -62,6 +67,97 @@ def test_real_gpus_each_in_its_container(recorded):
     assert f"one on gpu-0 was granted 1: its driver lists {A}" in finding.observed
     (number,) = finding.numbers
     assert (number.value, number.bound) == (0, 0)
+
+
+def alone(evidence):
+    """Return the same on a node that offers one GPU: no second container with a GPU."""
+    lines = []
+    for line in base.words(
+        evidence, lambda line, w: None if line.data.get("container") == "other" else w
+    ).lines:
+        made = clone(dict(line.object))
+        if line.kind == "Pod":
+            containers = made["spec"]["containers"]
+            made["spec"]["containers"] = [each for each in containers if each["name"] != "other"]
+        lines.append(dataclasses.replace(line, object=made))
+    return base.with_lines(evidence, lines)
+
+
+def test_a_node_with_one_gpu_is_tried_with_one_container(recorded):
+    """Who asked for none sees none, who asked for one sees one; that no pair was there is said."""
+    finding = judged(alone(told(recorded, **REAL)))
+    assert finding.verdict is Verdict.PASS
+    assert "no two containers with GPUs were tried on one node" in finding.observed
+    leak = judged(alone(told(recorded, **{**REAL, "none": lists(A, ids=(), files=["/dev/nvidia0"])})))
+    assert leak.verdict is Verdict.FAIL
+    assert "no two containers" not in judged(told(recorded, **REAL)).observed
+
+
+def specified(evidence, change):
+    """Return the evidence with the specification of its pods changed."""
+    lines = []
+    for line in evidence.lines:
+        made = clone(dict(line.object))
+        if line.kind == "Pod":
+            change(made["spec"])
+        lines.append(dataclasses.replace(line, object=made))
+    return base.with_lines(evidence, lines)
+
+
+def privileged(spec):
+    """Let the container be privileged."""
+    for each in spec["containers"]:
+        each["securityContext"] = {"privileged": True}
+
+
+def mounting(source, target):
+    """Return a change that mounts a volume."""
+
+    def change(spec):
+        spec["volumes"] = [*spec.get("volumes", ()), {"name": "more", **source}]
+        for each in spec["containers"]:
+            each["volumeMounts"] = [*each.get("volumeMounts", ()), {"name": "more", "mountPath": target}]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "itself"),
+    [
+        (privileged, True),
+        (mounting({"hostPath": {"path": "/dev"}}, "/dev"), True),
+        (mounting({"hostPath": {"path": "/dev/nvidia0"}}, "/dev/nvidia0"), True),
+        (mounting({"hostPath": {"path": "/opt"}}, "/opt"), False),
+        (mounting({"hostPath": {"path": "/devices"}}, "/devices"), False),
+        (mounting({"emptyDir": {"medium": "Memory"}}, "/dev/shm"), False),
+        (lambda _: None, False),
+    ],
+    ids=["privileged", "dev", "one-file", "opt", "devices", "memory", "nothing"],
+)
+def test_a_pod_that_opens_devices_itself_is_named_as_the_cause(recorded, change, itself):
+    """The runtime is a candidate only if the pod's own specification does not explain it."""
+    leak = told(recorded, **{**REAL, "none": lists(A, B, ids=(), files=["/dev/nvidia0", "/dev/nvidia1"])})
+    finding = judged(specified(leak, change))
+    assert finding.verdict is Verdict.FAIL
+    assert (len(finding.causes) == 1) is itself
+    assert any("hostPath volume of /dev" in cause.text for cause in finding.causes)
+
+
+@pytest.mark.parametrize("offers", range(1, 9))
+def test_what_is_asked_of_a_node_fits_it(offers):
+    """All containers hold their GPUs at the same time, and there is always one with and one without."""
+    asked = access.asked_on(offers)
+    assert {0, 1} <= set(asked.values())
+    assert sum(asked.values()) == min(offers, 2)
+
+
+@pytest.mark.parametrize("tried", [judge.node_tried, alignment.every_node_tried])
+def test_nodes_that_offer_too_little_are_not_said_to_be_in_use(recorded, tried):
+    """Nodes are chosen by what they have to offer, so whether it is in use was not looked at."""
+    presupposed = tried(recorded, {**recorded.given, "tried": []})
+    assert presupposed.held is False
+    (cause,) = presupposed.causes
+    assert "(allocatable), whether they are in use or not" in cause.text
 
 
 @pytest.mark.parametrize(
