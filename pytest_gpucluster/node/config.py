@@ -94,6 +94,7 @@ class AgentConfig:
         switchable: Whether they may be: never on a run's own cluster.
         pod_socket: Unix socket on which the API server speaks TLS to pods, or None: they do not reach it.
         networks: Names of further networks that pods may ask for.
+        adapters: RDMA adapters that nodes play which have some: `resource`, `gbps`, `layer`.
         lease_seconds: How long a node lease holds; renewed every quarter of it.
     """
 
@@ -110,6 +111,7 @@ class AgentConfig:
     switchable: bool = False
     pod_socket: str | None = None
     networks: tuple[str, ...] = ()
+    adapters: Mapping[str, Any] = field(default_factory=dict)
     lease_seconds: int = 40
 
     @property
@@ -121,7 +123,7 @@ class AgentConfig:
 _KEYS = (
     "api_socket", "api_url", "api_token", "api_ca", "api_cert", "api_key", "api_insecure", "nodes", "state_dir",
     "subnet", "dns_domain", "gpu_resource", "images", "defects", "owner_pid", "topology_policy", "lease_seconds",
-    "networks", "pod_socket", "switchable",
+    "networks", "adapters", "pod_socket", "switchable",
 )  # fmt: skip
 _NODE_KEYS = (
     "name", "gpus", "numa", "cpus", "memory", "pods", "labels", "extra", "topology_policy", "topology_scope",
@@ -179,6 +181,7 @@ def parse(line: str) -> AgentConfig:
         defects=planted,
         pod_socket=raw.get("pod_socket"),
         networks=tuple(str(name) for name in raw.get("networks", ())),
+        adapters=dict(raw.get("adapters") or {}),
         lease_seconds=int(raw.get("lease_seconds", 40)),
         switchable=bool(raw.get("switchable", False)),
     )

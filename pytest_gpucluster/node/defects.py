@@ -35,6 +35,7 @@ SHARES_A_DEVICE = "node.shares-a-device"
 CORRUPTS_COLLECTIVES = "node.corrupts-collectives"
 CORRUPTS_PRODUCTS = "node.corrupts-products"
 SHORT_ONE_ADAPTER = "node.short-one-adapter"
+PORT_WAITS = "node.port-waits"
 OLD_DRIVER = "node.old-driver"
 UNPLACED = "node.topology-label-missing"
 QUARANTINE_FORGOTTEN = "node.quarantine-forgotten"
@@ -78,6 +79,7 @@ DEFECTS: dict[str, str] = {
     CORRUPTS_COLLECTIVES: "one element of each sum and gather is wrong on the last rank, as behind a faulty link",
     UNPLACED: "the last node does not tell in which rack it is",
     SHORT_ONE_ADAPTER: "the RDMA device plugin of the last node finds one adapter fewer than the others",
+    PORT_WAITS: "the port of the last adapter of the last node is linked and waits for a subnet manager",
     OLD_DRIVER: "the last node has a driver that is below its security floor",
     QUARANTINE_FORGOTTEN: (
         "the last node keeps the label by which SageMaker HyperPod takes a node out of service, without a fault"
