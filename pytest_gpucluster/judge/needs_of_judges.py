@@ -42,6 +42,9 @@ NEEDED: Mapping[str, Needs] = {
     "checkpoint.storage_speed.reaches_floor": Needs(
         roles=("save",), facts=("storage",), given=("nodes", "storage", "world")
     ),
+    "fabric.adapter_ports.open_and_active": Needs(
+        roles=("subject",), facts=("adapters",), told=("adapter",), given=("rdma", "tried")
+    ),
     "fabric.bandwidth_curve.without_dip": Needs(facts=_RANKS, given=_SPREAD_OUT),
     "elastic.client.in_the_image": Needs(
         roles=("training",), told=("elastic-client",), given=("elastic", "members"), meant=("training",)

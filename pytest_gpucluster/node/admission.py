@@ -170,7 +170,7 @@ class Admission:
                 tuple(devices),
                 cpus,
                 self._handing.files(devices, others, demand.resources),
-                self._handing.variables(devices),
+                self._handing.variables(devices, demand.resources),
                 self._handing.pinned(cpus),
                 hint.nodes or frozenset() if self._memory and demand.guaranteed else frozenset(),
             )

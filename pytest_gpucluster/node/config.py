@@ -94,6 +94,7 @@ class AgentConfig:
         switchable: Whether they may be: never on a run's own cluster.
         pod_socket: Unix socket on which the API server speaks TLS to pods, or None: they do not reach it.
         networks: Names of further networks that pods may ask for.
+        adapters: RDMA adapters that nodes play which have some: `resource`, `gbps`, `layer`.
         lease_seconds: How long a node lease holds; renewed every quarter of it.
         metrics_port: TCP port on which played metrics of GPUs are answered at each GPU node's address, or None.
     """
@@ -111,6 +112,7 @@ class AgentConfig:
     switchable: bool = False
     pod_socket: str | None = None
     networks: tuple[str, ...] = ()
+    adapters: Mapping[str, Any] = field(default_factory=dict)
     lease_seconds: int = 40
     metrics_port: int | None = None
 
@@ -123,7 +125,7 @@ class AgentConfig:
 _KEYS = (
     "api_socket", "api_url", "api_token", "api_ca", "api_cert", "api_key", "api_insecure", "nodes", "state_dir",
     "subnet", "dns_domain", "gpu_resource", "images", "defects", "owner_pid", "topology_policy", "lease_seconds",
-    "networks", "pod_socket", "switchable", "metrics_port",
+    "networks", "adapters", "pod_socket", "switchable", "metrics_port",
 )  # fmt: skip
 _NODE_KEYS = (
     "name", "gpus", "numa", "cpus", "memory", "pods", "labels", "extra", "topology_policy", "topology_scope",
@@ -181,6 +183,7 @@ def parse(line: str) -> AgentConfig:
         defects=planted,
         pod_socket=raw.get("pod_socket"),
         networks=tuple(str(name) for name in raw.get("networks", ())),
+        adapters=dict(raw.get("adapters") or {}),
         lease_seconds=int(raw.get("lease_seconds", 40)),
         switchable=bool(raw.get("switchable", False)),
         metrics_port=raw.get("metrics_port"),

@@ -36,6 +36,7 @@ CORRUPTS_COLLECTIVES = "node.corrupts-collectives"
 CORRUPTS_PRODUCTS = "node.corrupts-products"
 SHORT_ONE_ADAPTER = "node.short-one-adapter"
 METRICS_STALE = "node.metrics-stale"
+PORT_WAITS = "node.port-waits"
 OLD_DRIVER = "node.old-driver"
 UNPLACED = "node.topology-label-missing"
 QUARANTINE_FORGOTTEN = "node.quarantine-forgotten"
@@ -80,6 +81,7 @@ DEFECTS: dict[str, str] = {
     UNPLACED: "the last node does not tell in which rack it is",
     SHORT_ONE_ADAPTER: "the RDMA device plugin of the last node finds one adapter fewer than the others",
     METRICS_STALE: "the exporter of the last node answers with values that it collected once",
+    PORT_WAITS: "the port of the last adapter of the last node is linked and waits for a subnet manager",
     OLD_DRIVER: "the last node has a driver that is below its security floor",
     QUARANTINE_FORGOTTEN: (
         "the last node keeps the label by which SageMaker HyperPod takes a node out of service, without a fault"

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Collection, Sequence
 
+from pytest_gpucluster.node.adapters import SYSFS, VARIABLE, PlayedAdapters
 from pytest_gpucluster.node.devices import Device
 from pytest_gpucluster.node.hardware import Hardware, Shown
 from pytest_gpucluster.plain.names import DEVICES_VARIABLE
@@ -15,7 +16,12 @@ class Handing:
     """What one node puts into the containers that it gave devices and CPUs."""
 
     def __init__(
-        self, hardware: Hardware | None = None, leaked: Sequence[Device] = (), *, shares: bool = False
+        self,
+        hardware: Hardware | None = None,
+        leaked: Sequence[Device] = (),
+        *,
+        shares: bool = False,
+        adapters: PlayedAdapters | None = None,
     ) -> None:
         """Take what the node has of a real machine.
 
@@ -23,10 +29,12 @@ class Handing:
             hardware: None where devices and CPUs are only played.
             leaked: Plant `node.devices-leak`: devices that every container sees.
             shares: Plant `node.shares-a-device`: the second device of a container is its first one once more.
+            adapters: RDMA adapters that the node plays; None for none.
         """
         self._hardware = hardware
         self._leaked = tuple(leaked)
         self._shares = shares
+        self._adapters = adapters
 
     def files(
         self, devices: Sequence[Device], others: Sequence[Device], resources: Collection[str]
@@ -45,10 +53,16 @@ class Handing:
             shared = self._hardware.shared if seen else ()
             asked = [path for name in sorted(resources) for path in self._hardware.files.get(name, ())]
             found += self._hardware.shown([*shared, *asked])
+        if self._adapters is not None and self._adapters.resource in resources:
+            found += self._adapters.shown()
         return tuple(dict.fromkeys(found))
 
-    def variables(self, devices: Sequence[Device]) -> dict[str, str]:
-        """Return what a container's environment says of its devices."""
+    def variables(self, devices: Sequence[Device], resources: Collection[str] = ()) -> dict[str, str]:
+        """Return what a container's environment says of its devices, and of where it finds played adapters."""
+        played = self._adapters is not None and self._adapters.resource in resources
+        return {**self._of_devices(devices), **({VARIABLE: SYSFS} if played else {})}
+
+    def _of_devices(self, devices: Sequence[Device]) -> dict[str, str]:
         if not devices:
             return {}
         devices = self._handed(devices)

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from typing import Any
 
 from pytest_gpucluster.node import defects
+from pytest_gpucluster.node.adapters import PlayedAdapters
 from pytest_gpucluster.node.admission import Admission
 from pytest_gpucluster.node.config import AgentConfig, NodeSpec
 from pytest_gpucluster.node.cpus import CpuManager
@@ -100,7 +101,23 @@ def handing(spec: NodeSpec, config: AgentConfig) -> Handing:
     """Return how containers of a node see what they were given."""
     leaks = defects.DEVICES_LEAK in config.defects
     shares = defects.SHARES_A_DEVICE in config.defects
-    return Handing(spec.hardware, leaked=node_devices(spec) if leaks else (), shares=shares)
+    return Handing(
+        spec.hardware,
+        leaked=node_devices(spec) if leaks else (),
+        shares=shares,
+        adapters=_adapters(spec, config),
+    )
+
+
+def _adapters(spec: NodeSpec, config: AgentConfig) -> PlayedAdapters | None:
+    """Return the RDMA adapters that a node plays, None for none."""
+    told = config.adapters
+    count = int(spec.extra.get(str(told.get("resource")), "0"))
+    if not count:
+        return None
+    waiting = defects.PORT_WAITS in config.defects and spec.name == config.nodes[-1].name
+    folder = config.state_dir / "adapters" / spec.name
+    return PlayedAdapters(told["resource"], count, float(told["gbps"]), str(told["layer"]), folder, waiting)
 
 
 def configz(spec: NodeSpec, config: AgentConfig) -> dict[str, Any]:

@@ -87,7 +87,13 @@ EMBEDDED: Mapping[str, Any] = {
     # Two nodes of the three are in one rack, the third is alone in another.
     "topology": {"levels": ["topology.gpucluster.dev/block", "topology.gpucluster.dev/rack"]},
     # Nodes say that they have adapters, as they say that they have GPUs.
-    "rdma": {"resource": "rdma/hca", "per_node": 4, "networks": ["default/fast"]},
+    "rdma": {
+        "resource": "rdma/hca",
+        "per_node": 4,
+        "port_gbps": 400.0,
+        "link_layer": "InfiniBand",
+        "networks": ["default/fast"],
+    },
     # The exporters of the nodes collect five times a second.
     "metrics": {"fresh": 3.0},
     "budgets": {

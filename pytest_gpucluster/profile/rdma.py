@@ -1,6 +1,6 @@
 """What is declared of the RDMA adapters of GPU nodes, and of the networks through which pods get them."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -17,6 +17,13 @@ class Rdma(Frozen):
     per_node: Annotated[int, Field(strict=True, ge=1)] = Field(
         description="Number of that resource that each GPU node offers: adapters or functions, or how many pods share "
         "them"
+    )
+    port_gbps: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = Field(
+        default=None,
+        description="Rate of each active port in Gbit/s, as sysfs tells it, such as 400.0; none: not judged",
+    )
+    link_layer: Literal["InfiniBand", "Ethernet"] | None = Field(
+        default=None, description="Link layer of the ports; Ethernet for RoCE; none: not judged"
     )
     networks: tuple[Annotated[str, shapes.DEFINITION], ...] = Field(
         default=(),

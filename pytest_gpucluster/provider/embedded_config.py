@@ -173,6 +173,7 @@ def node_config(
         "pod_socket": str(folder / POD_SOCKET),
         "networks": further_networks(loaded),
         "metrics_port": None if profile.metrics is None else profile.metrics.port,
+        "adapters": played_adapters(loaded),
         "dns_domain": "cluster.local",
         "gpu_resource": profile.gpu_resource,
         "images": {
@@ -193,6 +194,15 @@ def adapters(loaded: LoadedProfile) -> dict[str, str]:
     """Return the RDMA devices that a GPU node says it has, resource -> how many."""
     declared = loaded.profile.rdma
     return {} if declared is None else {declared.resource: str(declared.per_node)}
+
+
+def played_adapters(loaded: LoadedProfile) -> dict[str, Any]:
+    """Return what ports of the nodes' adapters say of themselves, as declared; a rate that is not gets any."""
+    declared = loaded.profile.rdma
+    if declared is None:
+        return {}
+    layer = declared.link_layer or "InfiniBand"
+    return {"resource": declared.resource, "gbps": declared.port_gbps or 400.0, "layer": layer}
 
 
 def network_definitions(loaded: LoadedProfile) -> list[dict[str, Any]]:

@@ -65,6 +65,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     "admission.rewrites-images": {"INV-007": "fail"},
     "node.topology-label-missing": {"INV-004": "fail"},
     "node.short-one-adapter": {"INV-003": "fail", "INV-008": "fail"},
+    "node.port-waits": {"FAB-007": "fail"},
     "node.old-driver": {"INV-011": "fail", "INV-008": "fail"},
     "node.device-unhealthy": {"INV-002": "fail", "INV-008": "fail"},
     "node.short-one-gpu": {"INV-002": "fail", "INV-008": "fail"},

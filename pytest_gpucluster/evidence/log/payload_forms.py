@@ -14,6 +14,8 @@ _MEASURED = (
 
 FORMS: Mapping[str, tuple[str, ...]] = {
     "access": ("told", "files", "driver"),
+    "adapter": ("name", "verbs", "file", "opens", "ports", "lost", "ports.[].state", "ports.[].rate"),
+    "adapters": ("names", "count", "files", "root"),
     "argv": ("argv",),
     "asked": ("address", "ok"),
     "barrier": ("ok", "world", "members"),

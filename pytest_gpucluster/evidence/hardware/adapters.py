@@ -1,0 +1,140 @@
+"""RDMA adapters as containers see them: which open, and what their ports say."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.objects.pods import PodStory, pods
+
+ONE, ALL = "adapter", "adapters"
+"""Events of the payload: one adapter, and the names of all."""
+ACTIVE = "ACTIVE"
+UP = "LinkUp"
+_NUMBERED = re.compile(r"^\d+: (?P<word>\w+)$")
+_RATE = re.compile(r"^(?P<rate>\d+(?:\.\d+)?) Gb/sec\b")
+
+
+@dataclasses.dataclass(frozen=True)
+class Port:
+    """One port.
+
+    Attributes:
+        number: its number.
+        state: word of its state, such as ACTIVE, INIT, DOWN; "" if it could not be read.
+        physical: word of its physical state, such as LinkUp, Polling, Disabled.
+        gbps: rate in Gbit/s; None if it could not be read.
+        layer: link layer: InfiniBand, Ethernet, or Unspecified of EFA.
+    """
+
+    number: int
+    state: str
+    physical: str
+    gbps: float | None
+    layer: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Adapter:
+    """One adapter.
+
+    Attributes:
+        name: its name, such as mlx5_0.
+        file: its device file in the container, "" without one: it was not given.
+        opens: whether that file opens.
+        why: why it does not.
+        ports: its ports.
+        lost: files that were gone when they were read.
+        key: of the line of evidence.
+    """
+
+    name: str
+    file: str
+    opens: bool
+    why: str
+    ports: tuple[Port, ...]
+    lost: tuple[str, ...]
+    key: str
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """What one pod sees.
+
+    Attributes:
+        pod: the pod.
+        told: whether it said that it has told all.
+        adapters: its adapters, also those that it was not given.
+        missing: adapters that it named and did not tell.
+        files: device files that belong to no adapter that it sees.
+        key: of the line with all names; "" without one.
+    """
+
+    pod: PodStory
+    told: bool
+    adapters: tuple[Adapter, ...]
+    missing: tuple[str, ...]
+    files: tuple[str, ...]
+    key: str
+
+    @property
+    def given(self) -> tuple[Adapter, ...]:
+        """Return the adapters that it was given: those with a device file."""
+        return tuple(one for one in self.adapters if one.file)
+
+
+def views(evidence: Evidence, uids: frozenset[str]) -> tuple[View, ...]:
+    """Return what each of these pods sees."""
+    words = payload_lines.words(evidence)
+    every = {pod.uid: pod for pod in pods(evidence) if pod.uid in uids}
+    found = []
+    for uid, pod in every.items():
+        own = {str(word.data.get("name")): word for word in words.of(ONE) if word.uid == uid}
+        last = next((word for word in reversed(words.of(ALL)) if word.uid == uid), None)
+        names = [str(name) for name in (last.data.get("names") or ())] if last is not None else []
+        adapters = tuple(_adapter(word.data, word.key) for word in own.values())
+        taken = {one.file.rpartition("/")[2] for one in adapters}
+        loose = tuple(
+            str(name)
+            for name in ((last.data.get("files") or ()) if last is not None else ())
+            if name not in taken
+        )
+        counted = last is not None and last.number("count") == len(names)
+        found.append(
+            View(
+                pod, counted, adapters, tuple(name for name in names if name not in own), loose,
+                "" if last is None else last.key,
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _adapter(data: Mapping[str, object], key: str) -> Adapter:
+    lost = data.get("lost")
+    return Adapter(
+        name=str(data.get("name") or ""),
+        file=str(data.get("file") or ""),
+        opens=data.get("opens") is True,
+        why=str(data.get("why") or ""),
+        ports=tuple(_port(one) for one in fields.items(data, "ports")),
+        lost=tuple(map(str, lost)) if isinstance(lost, list) else (),
+        key=key,
+    )
+
+
+def _port(data: Mapping[str, object]) -> Port:
+    number = data.get("port")
+    rate = _RATE.match(str(data.get("rate") or ""))
+    return Port(
+        number if isinstance(number, int) else 0,
+        _word(data.get("state")),
+        _word(data.get("phys_state")),
+        float(rate["rate"]) if rate else None,
+        str(data.get("link_layer") or ""),
+    )
+
+
+def _word(value: object) -> str:
+    match = _NUMBERED.match(str(value or ""))
+    return match["word"] if match else ""
