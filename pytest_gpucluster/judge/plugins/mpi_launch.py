@@ -102,6 +102,10 @@ def _of_job(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
             evidence=tuple(key for _, _, key in wrong)[:8],
         )  # fmt: skip
     masters = _masters(gang, plan)
+    told = {one.pod.uid for one in pytorch_plan.environments(evidence, gang) if one.by_process}
+    mute = [pod.name for pod in gang.pods if pod.uid not in told]
+    if mute:
+        return found.inconclusive(f"process 1 of {wording.listed(mute)} printed no readable environment")
     logins = ssh.logins(evidence, masters)
     failed = ssh_logins.failures(evidence, gang, logins, found)
     return (

@@ -154,7 +154,7 @@ def main(arguments: list[str]) -> int:
     """Do what is asked; returns the exit code."""
     try:
         return asyncio.run(talk(arguments))
-    except (ClientError, getopt.GetoptError, ValueError, asyncssh.KeyImportError) as error:
+    except (ClientError, getopt.GetoptError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return FAILED
 
