@@ -13,7 +13,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     "admission.overwrites-scheduler": {"GANG-011": "all went to volcano: the control does not show"},
     "queue.forgets-promises": {"REF-007": "started beside it"},
     "plugins.injects-unasked": {"PLG-005": "has MASTER_ADDR", "PLG-009": "has MPI_HOST"},
-    "plugins.opens-keys": {"PLG-008": "bad permissions", "PLG-012": "documented 0600"},
+    "plugins.opens-keys": {"PLG-008": "2 of 2 logins failed", "PLG-012": "documented 0600"},
     "lifecycle.completes-without-policy": {"LIFE-002": "shorter than the window"},
     "queue.promises-too-much": {"INV-005": "promises more than the nodes have: capability 4096"},
     "lifecycle.completes-by-terminating": {"LIFE-008": "from Completing to Terminating"},
