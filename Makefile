@@ -33,7 +33,7 @@ $(VENV)/.ready: pyproject.toml
 	@echo "Setting up $(VENV), once: PyTorch (from PyPI several GB, the CUDA build), Kubernetes client, test tools. Takes minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[torch,kind,html,parallel,etcd,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[torch,kind,html,parallel,etcd,mpi,dev]'
 	touch $@
 
 # In the order of the areas: pytest-randomly is here for the tests of the plugin.

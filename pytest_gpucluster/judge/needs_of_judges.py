@@ -126,6 +126,15 @@ NEEDED: Mapping[str, Needs] = {
     "kueue.status_and_pods.status_and_pods_agree": Needs(seen=("ClusterQueue", "Workload"), notes=("commanded",)),
     "kueue.two_teams.take_turns": Needs(seen=("ClusterQueue", "Workload")),
     "kueue.wait_for_pods_ready.evicts_what_is_not_ready": Needs(seen=("Workload",)),
+    "plugins.mpi_control.unreachable_without_plugins": Needs(
+        roles=("unplugged",), told=("env", "mpi-launch", "ssh-keys", "ssh-login"), meant=("unplugged",)
+    ),
+    "plugins.mpi_launch.reaches_every_rank": Needs(
+        roles=("mpi",), told=("env", "mpi-launch", "mpi-rank", "ssh-keys", "ssh-login"), given=("workers",)
+    ),
+    "plugins.ssh_logins.each_to_each": Needs(
+        roles=("ssh",), told=("ssh-keys", "ssh-login"), given=("folder", "workers")
+    ),
     "lifecycle.completion.completes_with_policy": Needs(given=_SIZE),
     "lifecycle.completion.lingers_without_policy_control": Needs(given=_SIZE),
     "lifecycle.container_restarts.restarts_in_place_control": Needs(roles=("in-place",), meant=("in-place",)),

@@ -204,7 +204,9 @@ MUTANTS: base.Table = {
         {"REF-003": "inconclusive", "REF-004": "inconclusive"},
     ),
     "lifecycle.policy-for-another-event": base.Mutant(
-        "the policies complete Jobs when a pod fails", policy_for_another_event, {"LIFE-001": "inconclusive"}
+        "the policies complete Jobs when a pod fails",
+        policy_for_another_event,
+        {"LIFE-001": "inconclusive", "PLG-008": "inconclusive"},
     ),
     "lifecycle.begins-aborted": base.Mutant(
         "a Job begins as Aborted and then runs", begins_aborted, {"LIFE-008": "fail", "LIFE-009": "fail"}

@@ -61,7 +61,7 @@ MUTANTS: base.Table = {
     "lifecycle.no-completion": base.Mutant(
         "members stay although the Job is Completed",
         no_completion,
-        {"PLG-002": "inconclusive", "LIFE-001": "fail"},
+        {"PLG-002": "inconclusive", "PLG-008": "fail", "LIFE-001": "fail"},
     ),
     "lifecycle.end-with-master": base.Mutant(
         "members end with their master", end_with_master, {"LIFE-002": "inconclusive"}

@@ -110,7 +110,13 @@ MUTANTS: base.Table = {
     "plugins.drop-env": base.Mutant(
         "no process printed its environment",
         base.drop("env"),
-        {"PLG-001": "inconclusive", "PLG-002": "inconclusive", "PLG-006": "inconclusive"},
+        {
+            "PLG-001": "inconclusive",
+            "PLG-002": "inconclusive",
+            "PLG-006": "inconclusive",
+            "PLG-008": "inconclusive",
+            "PLG-009": "inconclusive",
+        },
     ),
     "plugins.wrong-address": base.Mutant(
         "the master's name gives another address",

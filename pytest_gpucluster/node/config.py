@@ -69,11 +69,15 @@ class Image:
         entrypoint: Program and first arguments where the container states no command.
         path: Folders that come first on PATH.
         env: Variables that the image sets.
+        files: Path in the container -> file of this machine that the image has there.
+        empty: Folders that are empty in the image, whatever this machine has there.
     """
 
     entrypoint: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    empty: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ _CHOICES = {
     "topology policy": TOPOLOGY_POLICIES, "topology scope": TOPOLOGY_SCOPES, "CPU policy": CPU_POLICIES,
     "memory policy": MEMORY_POLICIES,
 }  # fmt: skip
-_IMAGE_KEYS = ("entrypoint", "path", "env")
+_IMAGE_KEYS = ("entrypoint", "path", "env", "files", "empty")
 
 
 def parse(line: str) -> AgentConfig:
@@ -246,4 +250,6 @@ def _image(name: str, raw: Any) -> Image:
         tuple(map(str, raw.get("entrypoint", ()))),
         tuple(map(str, raw.get("path", ()))),
         {str(k): str(v) for k, v in raw.get("env", {}).items()},
+        {str(k): str(v) for k, v in raw.get("files", {}).items()},
+        tuple(map(str, raw.get("empty", ()))),
     )

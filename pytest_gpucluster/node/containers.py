@@ -213,7 +213,7 @@ class ContainerLoop:
         name = self.spec["name"]
         base = context.folder / "containers" / f"{name}-{self.state.restarts}"
         rootfs = Rootfs(base, self._runtime.layout)
-        await asyncio.to_thread(self._build, rootfs, context, variables)
+        await asyncio.to_thread(self._build, rootfs, context, image, variables)
         log = ContainerLog(
             self._runtime.logs / _log_folder(self._pod) / name / f"{self.state.restarts}.log",
         )
@@ -251,7 +251,7 @@ class ContainerLoop:
             raise StartError(128, "no command specified")
         return command
 
-    def _build(self, rootfs: Rootfs, context: PodContext, variables: Mapping[str, str]) -> None:
+    def _build(self, rootfs: Rootfs, context: PodContext, image: Image, variables: Mapping[str, str]) -> None:
         config = self._runtime.config
         loopback = HOSTNAME_LOOPBACK in config.defects
         etc = {
@@ -259,9 +259,9 @@ class ContainerLoop:
             "hostname": names.hostname(self._pod) + "\n",
             "resolv.conf": names.resolv_conf(self._pod, self._runtime.addresses.bridge, config.dns_domain),
         }
-        mounts = context.volumes.mounts(self.spec, variables)
-        path = self.spec.get("terminationMessagePath") or TERMINATION_LOG
         rootfs.base.mkdir(parents=True)
+        mounts = [*images.mounts(image, rootfs.base), *context.volumes.mounts(self.spec, variables)]
+        path = self.spec.get("terminationMessagePath") or TERMINATION_LOG
         message = rootfs.base / "termination-log"
         message.touch()
         mounts.append(Mount(path, message))

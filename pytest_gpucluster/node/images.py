@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pytest_gpucluster.node.config import Image
+from pytest_gpucluster.node.rootfs import Mount
 
 
 def resolve(table: Mapping[str, Image], name: str) -> Image | None:
@@ -27,3 +28,38 @@ def stand_ins() -> dict[str, dict[str, object]]:
     """
     folder = Path(__file__).with_name("busybox")
     return {"busybox:*": {"path": [str(folder), str(Path(sys.executable).parent)]}}
+
+
+MPI = Path(__file__).with_name("mpi_image")
+
+
+def mpi(programs: str) -> dict[str, object]:
+    """Return configuration for the image of MPI jobs: ssh, sshd and the documents' hello, of this package.
+
+    Keys of this machine's own account are nothing of the image's: its folder of keys is empty.
+
+    Args:
+        programs: Folder with mpiexec, and with the Python that they find on PATH.
+    """
+    return {
+        "path": [str(MPI), programs],
+        "files": {"/usr/sbin/sshd": str(MPI / "sshd")},
+        "empty": ["/root/.ssh"],
+    }
+
+
+def mounts(image: Image, base: Path) -> list[Mount]:
+    """Return the places of an image's own files and empty folders in a container.
+
+    Args:
+        image: What the image stands for.
+        base: Folder of the container, in memory; empty folders are made below it.
+    """
+    found = [
+        Mount(target, Path(source), read_only=True, from_host=True) for target, source in image.files.items()
+    ]
+    for number, target in enumerate(image.empty):
+        folder = base / "empty" / str(number)
+        folder.mkdir(parents=True, mode=0o700)
+        found.append(Mount(target, folder))
+    return found

@@ -108,11 +108,13 @@ EMBEDDED: Mapping[str, Any] = {
         "lease": 60.0,
     },
     "nodes": "process",
-    # They stand for the interpreter of this machine and for the etcd beside it. Their digests are those of the names.
+    # They stand for the interpreter of this machine and for the etcd and MPI beside it. Their digests are those of the
+    # names.
     "images": {
         "python": "embedded.invalid/python@sha256:11a4a60b518bf24989d481468076e5d5982884626aed9faeb35b8576fcd223e1",
         "torch": "embedded.invalid/torch@sha256:37bf51bfba4699a940ce31349422b24a5bc55a2b179ed7aec74459a9ae8d57b7",
         "etcd": "embedded.invalid/etcd@sha256:c38cbd92fce41312f3fbdce60510013b7f0d4004a03b45c8e762f98f1ed4006c",
+        "mpi": "embedded.invalid/mpi@sha256:6f012909162e44e8ecc4f102946104ebb6e1858d02c27a24366cc2a90991ae94",
     },
     # What the embedded cluster plays.
     "versions": {"kubernetes": ["1.37"], "volcano": ["1.14"]},

@@ -33,8 +33,9 @@ gone; torch: a payload that imports torch and forms a world; lease: another run 
 REAL_WINDOW = 5.0
 """Shortest window on a real cluster, in seconds."""
 
-IMAGES = ("python", "torch", "etcd")
-"""Roles of payload images; `etcd` is needed where `elastic.backend` is etcd-v2 and runs make their own."""
+IMAGES = ("python", "torch", "etcd", "mpi")
+"""Roles of payload images; `etcd` is needed where `elastic.backend` is etcd-v2 and runs make their own, `mpi` (sshd,
+ssh, mpiexec, Python and mpi4py) where jobs over MPI are run."""
 
 ADDONS = ("kueue", "volcano")
 """Add-ons that the provider kind installs."""

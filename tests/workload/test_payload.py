@@ -7,7 +7,7 @@ import pytest
 
 from pytest_gpucluster.workload import payload
 
-OTHERS = {"grpc", "pynvml", "torch"}
+OTHERS = {"grpc", "mpi4py", "pynvml", "torch"}
 """Packages of others that a payload may import: those of its image."""
 
 

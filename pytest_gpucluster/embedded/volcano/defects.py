@@ -36,7 +36,10 @@ DEFECTS: Final[dict[str, str]] = {
     "admission.other-retries": "the admission of Jobs sets a missing maxRetry to 10",
     "plugins.rank-off-by-one": "the pytorch plugin numbers the workers from 0",
     "plugins.no-pytorch-env": "the pytorch plugin injects nothing",
-    "plugins.injects-unasked": ("MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK are injected into every Job"),
+    "plugins.injects-unasked": (
+        "MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK are injected into every Job, and MPI_HOST into its first task"
+    ),
+    "plugins.opens-keys": "the ssh plugin mounts its keys with mode 0644 at /root/.ssh",
     "plugins.svc-without-service": "the svc plugin makes all its objects except the Service",
     "plugins.ignores-port": "the pytorch plugin uses its default port and ignores `--port`",
     "plugins.no-wait-master": "the pytorch plugin adds no init container that waits for the master",

@@ -48,6 +48,8 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     "loaded": ("name", "how", "problem", "step", "digests", "seconds", "complete", "latest", *_OF_A_RANK),
     "measured": ("first_pod", "first_process", "results.[].collective", *_MEASURED, *_OF_A_RANK),
     "member": ("index", "hostname", "ip"),
+    "mpi-launch": ("ok", "code", "hosts", "error", "seconds"),
+    "mpi-rank": ("rank", "world", "host", "sum", "library"),
     "nccl-log": ("lines", "part", "rank"),
     "pairs": ("results.[].peer", *_MEASURED, *_OF_A_RANK),
     "passed": ("place", "rank"),
@@ -69,6 +71,11 @@ FORMS: Mapping[str, tuple[str, ...]] = {
         "device.kind", "device.name", "flop_per_product", "n", "product_seconds", "product_tflops", "right", "seconds",
         "steps", "tflops", "tflops_documented", *_OF_A_RANK,
     ),
+    "ssh-keys": (
+        "folder", "files", "files.[].name", "files.[].mode", "files.[].uid", "key", "authorized", "uid", "home",
+    ),
+    "ssh-login": ("to", "ok", "code", "said", "error", "tries", "seconds"),
+    "ssh-serving": ("ok", "code", "error", "port"),
     "stalled": ("absent", "bound", "collective", "node", "transport", "waited", *_OF_A_RANK),
     "stepped": (
         "ddp.far", "ddp.losses", "endpoint", "fsdp.far", "fsdp.losses", "fsdp.of", "fsdp.own", "id", "moved",

@@ -239,6 +239,9 @@ ROLES: Mapping[str, str] = {
     "storm": "an elastic job of which one rank fails each time",
     "inert": "an elastic job whose store is inside its first worker",
     "suspended": "a Job that is suspended and resumed",
+    "ssh": "a Job with the ssh plugin, whose members log in to each other",
+    "mpi": "a Job with the mpi plugin, whose master launches ranks",
+    "unplugged": "the same Job without the mpi and ssh plugins",
 }
 """Role -> who plays it; a role that further schedulers play has their name before it, as in `native:subject`."""
 
@@ -286,7 +289,7 @@ GIVEN: Mapping[str, str] = {
     "bound": "seconds that each of these places may take",
     "within": "seconds in which a wait must end",
     "give_up": "seconds after which a wait in vain ends",
-    "port": "port of the master",
+    "port": "port of the master; of Jobs over SSH, of the server",
     "labels": "labels of nodes that must reach the launcher",
     "tried": "nodes that were tried",
     "attempts": "how often a rejected member may be made again",
@@ -297,5 +300,7 @@ GIVEN: Mapping[str, str] = {
     "every": "steps of training between two checkpoints",
     "shared": "whether the workers share a volume for checkpoints",
     "other_nodes": "how many nodes offer no GPU",
+    "workers": "workers of a Job over MPI",
+    "folder": "where the keys of the ssh plugin are to be",
 }
 """What judges are told beside the keys of the profile -> what it is."""

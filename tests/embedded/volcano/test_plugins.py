@@ -11,6 +11,7 @@ from pytest_gpucluster.embedded.volcano.plugins.base import add_port, hosts
 from pytest_gpucluster.embedded.volcano.plugins.mpi import missing_task
 from pytest_gpucluster.embedded.volcano.plugins.pytorch import PytorchPlugin
 from pytest_gpucluster.embedded.volcano.plugins.registry import UnknownPluginError, plugins_of
+from pytest_gpucluster.embedded.volcano.plugins.ssh import SshPlugin
 from pytest_gpucluster.plain.copies import clone
 
 TASKS = [
@@ -138,3 +139,36 @@ def test_openssh_reads_the_private_key(tmp_path):
     path.chmod(0o600)
     done = subprocess.run(["ssh-keygen", "-y", "-f", path], check=True, capture_output=True, text=True)
     assert done.stdout.split()[:2] == pair.public.split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path", "mode"),
+    [
+        ([], "/root/.ssh", 0o600),
+        (["--ssh-key-file-path=/root/.ssh"], "/root/.ssh", 0o600),
+        (["--ssh-key-file-path=/home/user/.ssh"], "/home/user/.ssh", 0o644),
+    ],
+)
+def test_keys_are_mounted_with_the_mode_that_goes_with_their_path(arguments, path, mode):
+    """0600 at the documented path, 0644 at any other, which is for users that are not root."""
+    pod = pod_of(SshPlugin(arguments), TASKS[0])
+    (volume,), (mount,) = pod["spec"]["volumes"], pod["spec"]["containers"][0]["volumeMounts"]
+    assert (volume["secret"]["secretName"], volume["secret"]["defaultMode"]) == ("j-ssh", mode)
+    assert (mount["mountPath"], mount["subPath"]) == (path, ".ssh")
+
+
+def test_planted_keys_are_open_at_the_documented_path():
+    """plugins.opens-keys: the mode alone is another one."""
+    job = {**JOB, "spec": {**JOB["spec"], "plugins": {"ssh": []}}}
+    (plugin,) = plugins_of(job, lambda name: name == "plugins.opens-keys")
+    (volume,) = pod_of(plugin, TASKS[0])["spec"]["volumes"]
+    assert volume["secret"]["defaultMode"] == 0o644
+
+
+def test_a_planted_variable_of_mpi_stands_in_the_first_task():
+    """plugins.injects-unasked: MPI_HOST without the mpi plugin."""
+    job = {**JOB, "spec": {**JOB["spec"], "plugins": {}}}
+    pod = {"metadata": {"name": "j-master-0"}, "spec": {"containers": [{}]}}
+    for plugin in plugins_of(job, lambda name: name == "plugins.injects-unasked"):
+        plugin.on_pod(pod, job, TASKS[0], 0)
+    assert env_of(pod)["MPI_HOST"] == "j-worker-0.j,j-worker-1.j"

@@ -52,6 +52,7 @@ def plugins_of(job: Obj, has: Callable[[str], bool]) -> list[Plugin]:
         raise UnknownPluginError(unknown[0])
     if has("plugins.injects-unasked"):
         listed.setdefault("pytorch", _any_master(job))
+        listed.setdefault("mpi", _any_master(job))
     return [_make(name, listed[name] or [], has) for name in ORDER if name in listed]
 
 
@@ -72,7 +73,7 @@ def _make(name: str, arguments: Sequence[str], has: Callable[[str], bool]) -> Pl
                 without_files=has("plugins.no-hosts-files"),
             )
         case "ssh":
-            return SshPlugin(arguments)
+            return SshPlugin(arguments, open_keys=has("plugins.opens-keys"))
         case "mpi":
             return MpiPlugin(arguments)
     if has("plugins.no-pytorch-env"):

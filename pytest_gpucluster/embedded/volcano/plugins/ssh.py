@@ -22,17 +22,23 @@ class SshPlugin:
 
     name = "ssh"
 
-    def __init__(self, arguments: Sequence[str]) -> None:
-        """Read the arguments `--ssh-key-file-path`, `--ssh-private-key`, `--ssh-public-key`."""
+    def __init__(self, arguments: Sequence[str], *, open_keys: bool = False) -> None:
+        """Read the arguments.
+
+        Args:
+            arguments: `--ssh-key-file-path`, `--ssh-private-key`, `--ssh-public-key`.
+            open_keys: Let others read the keys whatever their path (a defect).
+        """
         given = flags.parse(arguments, DEFAULTS)
         self._path = given["ssh-key-file-path"] or KEY_PATH
+        self._open = open_keys
         self._private, self._public = given["ssh-private-key"], given["ssh-public-key"]
 
     def on_pod(self, pod: Obj, job: Obj, task: Obj, index: int) -> None:  # noqa: ARG002
         """Mount the Secret."""
         secret = f"{name_of(job)}-ssh"
         items = [{"key": name, "path": f".ssh/{name}"} for name in FILES]
-        mode = PRIVATE_MODE if self._path == KEY_PATH else OPEN_MODE
+        mode = PRIVATE_MODE if self._path == KEY_PATH and not self._open else OPEN_MODE
         volume = {"secretName": secret, "items": items, "defaultMode": mode}
         pod["spec"].setdefault("volumes", []).append({"name": secret, "secret": volume})
         add_mount(everything(pod), {"name": secret, "mountPath": self._path, "subPath": ".ssh"})
@@ -43,7 +49,7 @@ class SshPlugin:
         if store.peek("Secret", namespace_of(job), secret) is not None:
             return
         private, public = self._private, self._public
-        if not (private and public):
+        if not private:
             pair = new_key_pair()
             private, public = pair.private, pair.public
         texts = dict(zip(FILES, (private, public, public, _config(job)), strict=True))
