@@ -38,9 +38,9 @@ def start_sooner() -> None:
 
     Hundreds are started, most of them only to import pytest or torch and to end: it is a quarter of their CPU time.
     """
-    folders = [str(images.STARTUP), *filter(None, [os.environ.get("PYTHONPATH")])]
-    if folders[0] not in os.pathsep.join(folders[1:]).split(os.pathsep):
-        os.environ["PYTHONPATH"] = os.pathsep.join(folders)
+    sooner, given = str(images.STARTUP), os.environ.get("PYTHONPATH", "")
+    if sooner not in given.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (sooner, given)))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
