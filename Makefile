@@ -43,7 +43,7 @@ conformance: $(VENV)/.ready
 # Tests mostly wait, so more run at a time than there are CPUs; who is done early takes over from others. Mutants and the
 # tables of defects are tests of `make cells`, which reads each recording once.
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest tests --ignore=tests/defects -n 4 --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests --ignore=tests/defects -n 6 --dist worksteal $(PYTEST_ARGS)
 
 # Types and tests side by side.
 quick: $(VENV)/.ready
@@ -53,8 +53,8 @@ pure: $(VENV)/.ready
 	$(BIN)/python -m pytest tests --pure -n 2 -q $(PYTEST_ARGS)
 
 everything: lint conformance defects
-	$(BIN)/python -m pytest tests --everything -n 4 --dist worksteal $(PYTEST_ARGS)
-	$(MAKE) --no-print-directory test-kind
+	$(BIN)/python -m pytest tests --everything -n 6 --dist worksteal $(PYTEST_ARGS)
+	$(MAKE) --no-print-directory test-kind PYTEST_ARGS="--everything $(PYTEST_ARGS)"
 
 test-kind: $(VENV)/.ready
 	@$(KIND_ENV); $(BIN)/python -m pytest tests/kind/test_*.py tests/kind/misconfigurations -m kind -p no:randomly --durations=0 --durations-min=20 $(PYTEST_ARGS)
@@ -73,7 +73,7 @@ lint: $(VENV)/.ready
 	$(BIN)/lint-imports
 
 # Waiting is most of what live defects take, so six run at a time, each worker on a cluster of its own; what starts torch
-# stays with one of them, and what is decided from recordings with another, which reads each once.
+# stays with two of them, and what is decided from recordings with another, which reads each once.
 MATRIX = tests/defects -m "" -n 6 --dist loadgroup
 
 defects: $(VENV)/.ready

@@ -191,7 +191,7 @@ class ContainerLoop:
         }
         if self._runtime.config.pod_socket is not None:
             base |= gateway.variables(self._runtime.addresses.bridge)
-        base |= faults.variables(self._runtime.config.defects)
+        base |= faults.variables(self._runtime.config.defects, image.env.get("PYTHONPATH", ""))
         base |= self._granted.variables
         namespace = self._pod["metadata"]["namespace"]
         while not self.ending.is_set():

@@ -3,6 +3,7 @@
 No payload knows of them.
 """
 
+import os
 from collections.abc import Collection
 from pathlib import Path
 
@@ -22,7 +23,13 @@ PLAYED = (CORRUPTS_COLLECTIVES, CORRUPTS_PRODUCTS, THROTTLED, GATHERS, ASYNC_WAI
 """Defects that it can play."""
 
 
-def variables(defects: Collection[str]) -> dict[str, str]:
-    """Return what a container's environment must have for the planted faults; nothing where none is planted."""
+def variables(defects: Collection[str], path: str = "") -> dict[str, str]:
+    """Return what a container's environment must have for the planted faults; nothing where none is planted.
+
+    Args:
+        defects: Planted defects.
+        path: PYTHONPATH of the image. It stays in front: the `sitecustomize` of `node.images` imports the next one.
+    """
     planted = [name for name in PLAYED if name in defects]
-    return {VARIABLE: ",".join(planted), "PYTHONPATH": str(FOLDER)} if planted else {}
+    folders = os.pathsep.join(filter(None, (path, str(FOLDER))))
+    return {VARIABLE: ",".join(planted), "PYTHONPATH": folders} if planted else {}

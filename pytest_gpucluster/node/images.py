@@ -8,6 +8,9 @@ from pathlib import Path
 from pytest_gpucluster.node.config import Image
 from pytest_gpucluster.node.rootfs import Mount
 
+STARTUP = Path(__file__).with_name("startup")
+"""Holds a `sitecustomize` with which interpreters that have this folder on their path start and end sooner."""
+
 
 def resolve(table: Mapping[str, Image], name: str) -> Image | None:
     """Return what an image name stands for, or None where the table does not have it.
@@ -19,6 +22,16 @@ def resolve(table: Mapping[str, Image], name: str) -> Image | None:
         return exact
     matching = [pattern for pattern in table if fnmatchcase(name, pattern)]
     return table[max(matching, key=len)] if matching else None
+
+
+def interpreter(program: str) -> dict[str, object]:
+    """Return configuration for an image whose program is a Python interpreter of this machine.
+
+    Args:
+        program: Its path.
+    """
+    folders = [str(Path(program).parent)]
+    return {"entrypoint": [program], "path": folders, "env": {"PYTHONPATH": str(STARTUP)}}
 
 
 def stand_ins() -> dict[str, dict[str, object]]:

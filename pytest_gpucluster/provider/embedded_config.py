@@ -287,12 +287,12 @@ PROGRAMS = Path(sysconfig.get_path("scripts"))
 """Where packages of this interpreter put programs; Open MPI's is nothing but programs and libraries."""
 
 
-def program_of(role: str) -> list[str] | dict[str, Any]:
+def program_of(role: str) -> dict[str, Any]:
     """Return what an image stands for: the running interpreter, or etcd or MPI as their packages bring them."""
     if role == "mpi":
         return images.mpi(str(PROGRAMS))
     if role != "etcd":
-        return [sys.executable]
+        return images.interpreter(sys.executable)
     found = importlib.util.find_spec(*MODULES["etcd"])
     folders = (
         []

@@ -39,6 +39,11 @@ class Run:
         return cls(folder, verdicts, evidence, idle, told)
 
 
+def tried(run: Run) -> list[str]:
+    """Return the rows of scenarios that did something in a run, sorted."""
+    return sorted({row for name, rows in run.rows.items() if name not in run.idle for row in rows})
+
+
 def compared(embedded: Run, real: Run) -> set[str]:
     """Return the scenarios that did something on both sides."""
     return (embedded.scenarios.keys() & real.scenarios.keys()) - embedded.idle - real.idle

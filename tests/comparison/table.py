@@ -33,12 +33,18 @@ def _verdicts(embedded: Run, real: Run) -> Iterator[str]:
         ours, theirs = embedded.verdicts[row], real.verdicts[row]
         if not {ours, theirs} & set(UNDECIDED):
             yield f"| {row} | {ours} | {theirs} | {'same' if ours == theirs else 'differs'} |"
+    # Of scenarios that kind could not run, the rows are decided here by `make everything` alone.
+    impossible = {row for name in real.idle for row in real.rows.get(name, ())}
     one_sided = [
         f"{row} (only {side})"
         for side, ours, theirs in (("embedded", embedded, real), ("kind", real, embedded))
         for row, verdict in sorted(ours.verdicts.items())
         if verdict not in UNDECIDED and theirs.verdicts.get(row, "not_run") in UNDECIDED
+        if row not in impossible
     ]
+    if real.idle:
+        yield ""
+        yield f"Nothing in these scenarios applies to the kind cluster: {', '.join(sorted(real.idle))}."
     if one_sided:
         yield ""
         yield f"Decided by one side only: {', '.join(one_sided)}."

@@ -199,8 +199,26 @@ def test_the_page_is_the_same_whatever_was_seen(tmp_path):
     page = table.page(ours, theirs, listed, "native")
     assert "| A-001 | pass | pass | same |" in page
     assert "Decided by one side only: A-002 (only embedded)." in page
+    assert "applies to the kind cluster" not in page
     assert WHY in page
     shown = table.markdown(ours, theirs, differences.review([FOUND], listed, "native"), "native")
     assert "1 times in scarce" in shown
     unknown = table.markdown(ours, theirs, differences.review([FOUND], [], "native"), "native")
     assert "- scarce: state of Pod/x-N: only kind: Running bound" in unknown
+
+
+def test_what_kind_cannot_run_is_named_and_not_compared(tmp_path):
+    """The page is the same whether the embedded cluster ran such rows or not; a row that kind tried is in both runs."""
+    theirs = runs.Run(
+        tmp_path,
+        {"A-001": "pass", "A-002": "not_applicable", "B-001": "not_applicable"},
+        {},
+        frozenset({"beta"}),
+        {"alpha": frozenset({"A-001", "A-002"}), "beta": frozenset({"B-001"})},
+    )
+    assert runs.tried(theirs) == ["A-001", "A-002"]
+    verdicts = {"A-001": "pass", "A-002": "pass"}
+    page = table.page(runs.Run(tmp_path, verdicts, {}), theirs, [], "native")
+    assert "Nothing in these scenarios applies to the kind cluster: beta." in page
+    assert "Decided by one side only: A-002 (only embedded)." in page
+    assert page == table.page(runs.Run(tmp_path, {**verdicts, "B-001": "pass"}, {}), theirs, [], "native")

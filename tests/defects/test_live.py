@@ -23,9 +23,16 @@ def declaring(defect: str) -> list[Requirement]:
 
 
 def together(defect: str) -> list[pytest.MarkDecorator]:
-    """Return the mark that gives defects of torch rows to one worker: two cores carry one world of ranks at a time."""
-    torch = any(row.id in TORCH for row in declaring(defect))
-    return [pytest.mark.xdist_group("torch")] if torch else []
+    """Return the mark that gives defects of torch rows to one of two workers.
+
+    Two cores carry one world of ranks at a time that computes, and beside it an elastic one, which waits for time-outs
+    for most of its life.
+    """
+    worlds = {row.scenario.name for row in declaring(defect) if row.id in TORCH}
+    if not worlds:
+        return []
+    waits = all(name.startswith("elastic") for name in worlds)
+    return [pytest.mark.xdist_group("elastic" if waits else "torch")]
 
 
 def chosen(defect: str, *, declared: bool) -> list[Requirement]:

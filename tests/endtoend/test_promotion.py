@@ -25,7 +25,9 @@ conformance_queue: conformance
 gpu_resource: nvidia.com/gpu
 gpus_per_node: 8
 images: {python: python, torch: torch}
+budgets: {bind: 20}
 """
+"""A gang that does not fit is waited for as long as binding may take, which is minutes on a real cluster."""
 POLICY = """summary: the training queue may be opened
 age: 2h
 stages:

@@ -296,7 +296,7 @@ def test_an_installed_wheel_runs_the_suite(tmp_path, tmp_path_factory):
                 *inner.QUIET,
             ],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(site)},
+            env={**os.environ, "PYTHONPATH": inner.path(site)},
             capture_output=True,
             text=True,
             timeout=480,

@@ -19,7 +19,7 @@ from pytest_gpucluster import profile
 from pytest_gpucluster.kube import connection, errors, kinds, objects
 from pytest_gpucluster.profile import LoadedProfile
 from pytest_gpucluster.provider import Cluster
-from tests.inner import QUIET
+from tests.inner import QUIET, path
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REPORTS = ROOT / "reports" / "kind"
@@ -230,4 +230,4 @@ def plain_environment() -> dict[str, str]:
     """Return the environment without what names another cluster, and without a worker that runs these tests."""
     others = ("GPUCLUSTER_", "PYTEST_XDIST_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
-    return {**kept, "PYTHONPATH": str(ROOT)}
+    return {**kept, "PYTHONPATH": path(ROOT)}

@@ -100,7 +100,7 @@ def test_nothing_steers(project, terminal):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *conftest.PLUGIN, *inner.QUIET, "-rA", "--junitxml=out.xml"],
         cwd=project.pytester.path,
-        env={**os.environ, "PYTHONPATH": f"{conftest.ROOT}:{conftest.HERE}", **TERMINALS[terminal]},
+        env={**os.environ, "PYTHONPATH": inner.path(conftest.ROOT, conftest.HERE), **TERMINALS[terminal]},
         capture_output=True,
         check=False,
     )  # fmt: skip

@@ -247,9 +247,8 @@ def test_torch_is_an_image_only_where_it_is_installed(loaded, tmp_path, monkeypa
         assert ("torch" in cluster.images) is there
         told = cluster.facts.get("torch_problem", "")
         assert ("pip install torch numpy" in told) is not there
-    assert embedded_config.node_config(loaded, tmp_path, tmp_path, [], 1)["images"]["python"] == [
-        sys.executable
-    ]
+    images = embedded_config.node_config(loaded, tmp_path, tmp_path, [], 1)["images"]
+    assert images["python"]["entrypoint"] == [sys.executable]
 
 
 def test_an_interrupt_before_the_cluster_is_written_down_ends_it(loaded, tmp_path, monkeypatch):
