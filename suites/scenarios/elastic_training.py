@@ -8,6 +8,7 @@ from pytest_gpucluster.scenario.programs import payloads_of
 from pytest_gpucluster.scenario.stage import SlotPool
 
 from .common import LOGS, PAYLOAD, told
+from .durable_volume import CLAIMS
 from .elastic import (
     EVERY,
     JOBS,
@@ -17,8 +18,10 @@ from .elastic import (
     World,
     declared,
     job,
+    leave,
     meeting,
     nodes_without_gpus,
+    saves,
     volume,
     worlds,
 )
@@ -53,11 +56,11 @@ class Life:
 
     def forms(self, size: int, what: str) -> bool:
         """Wait until a new world of a size has formed, taken steps and, if it can, saved a checkpoint."""
-        stage, saves = self._stage, bool(volume(self._stage, declared(self._stage)))
+        stage, saving = self._stage, saves(self._stage)
 
         def formed(_: Live) -> bool:
             new = [world for world in worlds(stage, self._job.name) if world.name not in self._seen]
-            return any(one.size == size and one.whole and (one.saved or not saves) for one in new)
+            return any(one.size == size and one.whole and (one.saved or not saving) for one in new)
 
         # The first one starts from nothing; what follows it has its own bound.
         budget, extra = ("run", reform(stage)) if self._seen else ("torch", 0.0)
@@ -119,31 +122,41 @@ def run(stage: Stage) -> None:
         members=whole,
         pace=PACE,
         every=EVERY,
-        shared=bool(volume(stage, elastic)),
+        shared=saves(stage),
         other_nodes=len(nodes_without_gpus(stage)),
     )
     pool = stage.slots(nodes=1, per_node=whole)
     payload = payloads_of(stage, *PROGRAMS)
     where = meeting(stage, elastic, payload)
+    shared = volume(stage)
     wanted = job(
         stage, elastic, where, payload, name=stage.name, members=(smallest, whole),
-        restarts=elastic.max_restarts, resources={pool.resource: 1}, lost=TRIES,
+        restarts=elastic.max_restarts, resources={pool.resource: 1}, lost=TRIES, shared=shared,
     )  # fmt: skip
     training = stage.submit(stage.contrast.write(wanted), role="training")
-    if not training.ok:
+    if training.ok:
+        stage.follow(training)
+        live_through(stage, Life(stage, training, pool), training)
+        stage.delete(training)
+    leave(stage, shared)
+
+
+def live_through(stage: Stage, life: Life, training: Handle) -> None:
+    """Let a job lose workers, get them back and lose them for good, as far as its worlds form."""
+    elastic = declared(stage)
+    smallest, whole = elastic.min, elastic.max
+    if not life.forms(whole, f"a world of {whole} trains"):
         return
-    stage.follow(training)
-    life = Life(stage, training, pool)
-    if life.forms(whole, f"a world of {whole} trains"):
-        life.lose()
-        if life.forms(whole - 1, f"a world of {whole - 1} trains on after a loss"):
-            life.gives_back(whole)
-            if life.forms(whole, f"a world of {whole} trains again"):
-                stage.scale(training, whole - 1)
-                if life.forms(whole - 1, f"the world follows the Job to {whole - 1} members"):
-                    life.lose(whole - smallest)
-                    life.gives_up()
-    stage.delete(training)
+    life.lose()
+    if not life.forms(whole - 1, f"a world of {whole - 1} trains on after a loss"):
+        return
+    life.gives_back(whole)
+    if not life.forms(whole, f"a world of {whole} trains again"):
+        return
+    stage.scale(training, whole - 1)
+    if life.forms(whole - 1, f"the world follows the Job to {whole - 1} members"):
+        life.lose(whole - smallest)
+        life.gives_up()
 
 
 elastic_training = Scenario(
@@ -156,7 +169,7 @@ elastic_training = Scenario(
         seconds=70,
         torch=True,
         gang=False,
-        permissions=PAYLOAD + LOGS + SERVICES + JOBS,
+        permissions=PAYLOAD + LOGS + SERVICES + JOBS + CLAIMS,
     ),
-    kinds=("Pod", "Job.batch", "Event", "Service", "ConfigMap", "Node"),
+    kinds=("Pod", "Job.batch", "Event", "Service", "ConfigMap", "Node", "PersistentVolumeClaim"),
 )

@@ -73,8 +73,9 @@ def stored(local=None, **durable):
         ({"elastic": {"backend": "etcd"}}, "elastic.backend = 'etcd': is not known; did you mean 'etcd-v2'?"),
         ({"elastic": {"endpoint": "http://etcd:2379"}}, "elastic.endpoint = 'http://etcd:2379': must be HOST:PORT"),
         ({"elastic": {"endpoint": "etcd"}}, "elastic.endpoint = 'etcd': must be HOST:PORT"),
-        ({"elastic": {"checkpoints": {"claim": "a", "path": "/b"}}}, "elastic.checkpoints: must have either"),
-        ({"elastic": {"checkpoints": {}}}, "elastic.checkpoints: must have either `claim` or `path`"),
+        ({"elastic": {"checkpoints": {"claim": "a"}}},
+         "elastic.checkpoints: is no key any more, elastic jobs save on the volume of storage.durable: write "
+         "{source: claim, name: NAME} there"),
         ({"elastic": {"backend": "c10d", "endpoint": "etcd:2379"}},
          "elastic.endpoint = 'etcd:2379': must be left out with `backend: c10d`"),
         (stored(source="claim"), "storage.durable.name: with `source: claim` must be a name that Kubernetes takes"),
