@@ -16,8 +16,8 @@ class Elastic(Frozen):
     """Declares that training may lose and gain workers, and how; an empty mapping takes what stands here.
 
     Workers save on the volume of `storage.durable`. Without a section `storage`, or with a claim of one node, nothing
-    is saved, and ELA-008 is undecided. The time-outs are those of torchrun's rendezvous (`--rdzv-conf`), here shorter than
-    its own, with which a lost worker costs 45 s.
+    is saved, and ELA-008 is undecided. The time-outs are those of torchrun's rendezvous (`--rdzv-conf`), here shorter
+    than its own, with which a lost worker costs 45 s.
     """
 
     backend: Backend = Field(
@@ -61,6 +61,17 @@ class Elastic(Frozen):
                 "endpoint_unused",
                 "must be left out with `backend: c10d`, whose store is inside the first worker; a TCPStore of yours is "
                 "`backend: c10d-store-pod`",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_world_may_wait_as_it_is_told(self) -> Self:
+        if self.reform is not None and self.reform <= self.last_call_timeout:
+            raise PydanticCustomError(
+                "reform_before_last_call",
+                "must be more than `last_call_timeout` = {last_call}: a smaller world waits so long before its first "
+                "step",
+                {"last_call": self.last_call_timeout},
             )
         return self
 

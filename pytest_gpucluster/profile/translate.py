@@ -29,6 +29,7 @@ _SUBJECT = {
     "width_of_heads": ["width"],
     "world_cannot_shrink": ["min"],
     "endpoint_unused": ["endpoint"],
+    "reform_before_last_call": ["reform"],
     "volume_name": ["name"],
     "durable_empty_dir": ["durable", "source"],
     "durable_of_one_node": ["durable", "access"],

@@ -30,13 +30,15 @@ TRIES = 20
 """Members that the Job makes again: every loss counts as a failed pod."""
 
 
-PATIENCE = 120.0
-"""Seconds for a world to form anew where none are declared; torchrun's own time-outs need 45 s on a quiet machine."""
+PATIENCE = 90.0
+"""Seconds for a world to form anew where none are declared, beside what its time-outs let it wait."""
 
 
 def reform(stage: Stage) -> float:
-    """Return the seconds in which a world must form anew."""
-    return declared(stage).reform or PATIENCE
+    """Return the seconds in which a world must form anew, or may be waited for."""
+    elastic = declared(stage)
+    lost = elastic.keep_alive_interval * elastic.keep_alive_max_attempt
+    return elastic.reform or PATIENCE + elastic.last_call_timeout + lost
 
 
 class Life:

@@ -1,8 +1,8 @@
 """A disk that all nodes of a kind cluster share, and the class of which claims get parts of it.
 
 Nodes are containers of one machine: a folder of it is mounted into each, where Kubernetes' own provisioner of host
-paths, which kind switches on, makes its volumes. The controller manager mounts it too, so that it makes and removes what lies
-there. Claims are bound, mounted by several nodes and given back by real components.
+paths, which kind switches on, makes its volumes. The controller manager mounts it too, so that it makes and removes
+what lies there. Claims are bound, mounted by several nodes and given back by real components.
 """
 
 import shutil
