@@ -76,7 +76,7 @@ def stored(local=None, **durable):
         ({"elastic": {"endpoint": "http://etcd:2379"}}, "elastic.endpoint = 'http://etcd:2379': must be HOST:PORT"),
         ({"elastic": {"endpoint": "etcd"}}, "elastic.endpoint = 'etcd': must be HOST:PORT"),
         ({"elastic": {"checkpoints": {"claim": "a"}}},
-         "elastic.checkpoints: is no key any more, elastic jobs save on the volume of storage.durable: write {source: "),
+         "elastic.checkpoints: is no key any more, elastic jobs save on the volume of storage.durable: write"),
         ({"elastic": {"backend": "c10d", "endpoint": "etcd:2379"}},
          "elastic.endpoint = 'etcd:2379': must be left out with `backend: c10d`"),
         (stored(source="claim"), "storage.durable.name: with `source: claim` must be a name that Kubernetes takes"),

@@ -1,4 +1,4 @@
-"""A pause that the rendezvous was told to make is no fault: bounds come from declared time-outs, never from a fixed one.
+"""A pause that the rendezvous was told to make is no fault: bounds come from declared time-outs, never a fixed one.
 
 The public report `ela-below-minimum-ends-by-timeout` is one of the kind: a world between its minimum and its maximum
 waits for last_call_timeout, workers below the minimum end after join_timeout with an error, and a Job that ends so is
