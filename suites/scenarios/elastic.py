@@ -220,6 +220,16 @@ def leave(stage: Stage, shared: Volume | None) -> None:
         empty(stage, storage, shared, f"{SHARED_DIR}/{stage.namespace}")
 
 
+def unusable(stage: Stage, where: Meeting) -> str:
+    """Tell why no agent of a meeting will start: a worker's image or its store lacks what it needs; "" else."""
+    for said in stage.said("elastic-client", "elastic-endpoint"):
+        if said.data.get("backend") == where.backend and said.data.get("ok") is False:
+            return (
+                f"a worker cannot use {where.backend}: {said.data.get('missing') or said.data.get('error')}"
+            )
+    return ""
+
+
 @dataclasses.dataclass(frozen=True)
 class World:
     """A world as its ranks have told it so far.

@@ -15,6 +15,7 @@ from .elastic import (
     PACE,
     PROGRAMS,
     SERVICES,
+    Meeting,
     World,
     declared,
     job,
@@ -22,6 +23,7 @@ from .elastic import (
     meeting,
     nodes_without_gpus,
     saves,
+    unusable,
     volume,
     worlds,
 )
@@ -44,9 +46,10 @@ def reform(stage: Stage) -> float:
 class Life:
     """One elastic job on a pool of slots, one slot for each worker."""
 
-    def __init__(self, stage: Stage, training: Handle, pool: SlotPool) -> None:
+    def __init__(self, stage: Stage, training: Handle, pool: SlotPool, where: Meeting) -> None:
         """Look at a job that was submitted."""
         self._stage = stage
+        self._where = where
         self._job = training
         self._pool = pool
         self._seen: set[str] = set()
@@ -72,13 +75,13 @@ class Life:
         return True
 
     def _over(self) -> Callable[[Live], str]:
-        """Tell when no worker is left that could form a world, since all that were there have failed."""
+        """Tell when no worker is left that could form a world: all that were there have failed, or none can start."""
         before = {pod["metadata"]["uid"] for pod in self._stage.live.pods_of(self._job)}
 
         def check(live: Live) -> str:
             pods = [pod for pod in live.pods_of(self._job) if pod["metadata"]["uid"] in before]
             ended = pods and all(phase(pod) in ("Failed", "Succeeded") for pod in pods)
-            return "all workers have ended" if ended else ""
+            return "all workers have ended" if ended else unusable(self._stage, self._where)
 
         return check
 
@@ -138,7 +141,7 @@ def run(stage: Stage) -> None:
     training = stage.submit(stage.contrast.write(wanted), role="training")
     if training.ok:
         stage.follow(training)
-        live_through(stage, Life(stage, training, pool), training)
+        live_through(stage, Life(stage, training, pool, where), training)
         stage.delete(training)
     leave(stage, shared)
 
