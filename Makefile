@@ -54,7 +54,7 @@ pure: $(VENV)/.ready
 
 everything: lint conformance defects
 	$(BIN)/python -m pytest tests --everything -n 4 --dist worksteal $(PYTEST_ARGS)
-	$(MAKE) --no-print-directory test-kind
+	$(MAKE) --no-print-directory test-kind PYTEST_ARGS="--everything $(PYTEST_ARGS)"
 
 test-kind: $(VENV)/.ready
 	@$(KIND_ENV); $(BIN)/python -m pytest tests/kind/test_*.py tests/kind/misconfigurations -m kind -p no:randomly --durations=0 --durations-min=20 $(PYTEST_ARGS)
