@@ -164,15 +164,10 @@ def main() -> int:
     options = arguments()
     options.out.mkdir(parents=True, exist_ok=True)
     options.out = options.out.resolve()
-    known = [
-        pathlib.Path.cwd(),
-        pathlib.Path(tempfile.gettempdir()),
-        pathlib.Path("/var/tmp"),  # noqa: S108
-        pathlib.Path.home(),
-    ]
-    places = (
-        [options.disk] if options.disk is not None else [*known, pathlib.Path("/mnt"), pathlib.Path("/data")]
-    )
+    # The first of equals is taken: not the checkout, where an end without warning would leave checkpoints.
+    named = (tempfile.gettempdir(), "/var/tmp", "/mnt", "/data")  # noqa: S108
+    known = [*map(pathlib.Path, named), pathlib.Path.home(), pathlib.Path.cwd()]
+    places = [options.disk] if options.disk is not None else known
     disks = [disk_of(place) for place in places if place.is_dir() and os.access(place, os.W_OK)]
     for disk in disks:
         print(f"{disk.folder}: {disk.fs}, {disk.free / 1e9:.0f} GB free{'' if disk.real else ': no disk'}")
