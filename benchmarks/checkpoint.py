@@ -42,12 +42,12 @@ def worker(folder: pathlib.Path, rounds: int, args: list[str]) -> int:
 
     import checkpoint
     import checkpoint_storage as storage
-    from checkpoint_model import identity
+    from lines import place_in_world
 
     told: list[tuple[str, dict[str, Any]]] = []
     checkpoint.say = lambda event, **fields: told.append((event, fields))
     sys.argv = ["checkpoint", f"--folder={folder}", *args]
-    options, who = checkpoint.arguments(), identity()
+    options, who = checkpoint.arguments(), place_in_world()
     run = checkpoint.Run(options, who)
     run.train(2)
     found: dict[str, list[float]] = {"shipped": [], "bare": [], "load": [], "write": [], "read": []}

@@ -42,11 +42,9 @@ def loaded(trainer: Trainer, path: Path) -> dict[str, Any]:
         "problem": problem or ("another rank could not load it" if float(failed) else "")
     }
     if found["problem"]:
-        return {**found, "step": -1, "digests": [], "seconds": digits(seconds), "loss": None}
-    told = trainer.digests()
-    return {
-        **found, "step": trainer.step, "digests": told, "seconds": digits(seconds), "loss": digits(trainer.train()),
-    }  # fmt: skip
+        return {**found, "step": -1, "digests": [], "seconds": digits(seconds)}
+    # No step is taken from it: what a GPU has saved may be loaded on CPUs, where a step takes minutes.
+    return {**found, "step": trainer.step, "digests": trainer.digests(), "seconds": digits(seconds)}
 
 
 def tensors(state: Any) -> list[torch.Tensor]:

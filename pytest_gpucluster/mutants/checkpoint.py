@@ -64,7 +64,7 @@ def failed(during: str, error: str, events: tuple[str, ...]) -> base.Act:
 
 def problem(text: str) -> Change:
     """Return the change by which loading raises an error."""
-    return lambda told: told.update(problem=text, step=-1, digests=[], loss=None)
+    return lambda told: told.update(problem=text, step=-1, digests=[])
 
 
 def swapped(told: dict[str, Any]) -> None:
@@ -221,6 +221,11 @@ MUTANTS: base.Table = {
     "checkpoint.other-bits": base.Mutant("a layer holds other bits", loaded(20, bit), {"CKPT-002": "fail"}),
     "checkpoint.later-values": base.Mutant(
         "the asynchronous checkpoint holds a layer of a later step", later, {"CKPT-002": "fail"}
+    ),
+    "checkpoint.later-untold": base.Mutant(
+        "a rank does not tell which state training had reached while its asynchronous save was written",
+        saved("async", lambda told: told.pop("later"), 1),
+        {"CKPT-002": "inconclusive"},
     ),
     "checkpoint.unseen": base.Mutant(
         "the node that loads sees an empty volume",

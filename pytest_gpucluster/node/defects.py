@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from pytest_gpucluster.plain.names import did_you_mean
-from pytest_gpucluster.plain.planted import Planted
+from pytest_gpucluster.plain.planted import IMAGE_WITHOUT_CLIENT, Planted
 
 BLOCKS_PORT = "network.blocks-rendezvous-port"
 DNS_DOWN = "network.dns-down"
@@ -29,7 +29,6 @@ DEVICES_LEAK = "node.devices-leak"
 SECOND_WITHOUT_ROUTE = "network.second-without-route"
 INIT_NOT_AWAITED = "node.init-not-awaited"
 KEEPS_KILLED = "node.keeps-killed"
-PATHS_APART = "node.host-paths-apart"
 NEVER_RESTARTS = "node.never-restarts"
 SHARES_A_DEVICE = "node.shares-a-device"
 CORRUPTS_COLLECTIVES = "node.corrupts-collectives"
@@ -41,6 +40,7 @@ OLD_DRIVER = "node.old-driver"
 UNPLACED = "node.topology-label-missing"
 QUARANTINE_FORGOTTEN = "node.quarantine-forgotten"
 CLAIMS_APART = "storage.node-folders"
+CLAIMS_OF_PODS = "storage.pod-folders"
 THROTTLED = "storage.throttled"
 GATHERS = "torch.gathers-on-save"
 ASYNC_WAITS = "torch.async-save-waits"
@@ -74,7 +74,6 @@ DEFECTS: dict[str, str] = {
     LATE_PLUGIN: "after a restart a node offers its GPUs before their device plugin is back",
     DEVICES_LEAK: "containers see all devices of their node, not only the granted ones",
     KEEPS_KILLED: "the programs of a pod that is deleted without grace go on until they end by themselves",
-    PATHS_APART: "each pod has a folder of its own in place of a path of the host that others share",
     NEVER_RESTARTS: "a failed container is not restarted, even if its pod's restartPolicy asks for it",
     SHARES_A_DEVICE: "the device plugin gives a container its first GPU twice and not the second",
     CORRUPTS_COLLECTIVES: "one element of each sum and gather is wrong on the last rank, as behind a faulty link",
@@ -87,10 +86,14 @@ DEFECTS: dict[str, str] = {
         "the last node keeps the label by which SageMaker HyperPod takes a node out of service, without a fault"
     ),
     CLAIMS_APART: "a claim is a folder of each node, not one that all nodes share",
+    CLAIMS_OF_PODS: "a claim is a folder of each pod, not one that all pods share",
     THROTTLED: "what a file has beyond 32 MiB is synchronised at 3 MB/s, as on a volume without burst credits",
     GATHERS: "the torch of pods gathers the state on rank 0 and saves it there",
     ASYNC_WAITS: "the torch of pods returns from an asynchronous save 6 s after all was written",
     MARKS_FIRST: "the torch of pods writes a checkpoint's commit mark before its data",
+    IMAGE_WITHOUT_CLIENT: (
+        "the nodes' image of torch has no client of etcd, and the profile declares the rendezvous backend etcd-v2"
+    ),
     CORRUPTS_PRODUCTS: "one element of each matrix product is wrong on the last rank, as on a GPU with damaged cores",
 }
 

@@ -1,4 +1,4 @@
-"""Faults of the hardware, and of the torch, under a container's ranks, played where its interpreter starts.
+"""Faults of the hardware, and of the image, under a container's ranks, played where its interpreter starts.
 
 No payload knows of them.
 """
@@ -15,11 +15,20 @@ from pytest_gpucluster.node.defects import (
     MARKS_FIRST,
     THROTTLED,
 )
+from pytest_gpucluster.plain.planted import IMAGE_WITHOUT_CLIENT
 
 FOLDER = Path(__file__).with_name("faulty")
 """Holds the `sitecustomize` that Python imports before any program, where this folder is on its path."""
 VARIABLE = "GPUCLUSTER_PLANTED"
-PLAYED = (CORRUPTS_COLLECTIVES, CORRUPTS_PRODUCTS, THROTTLED, GATHERS, ASYNC_WAITS, MARKS_FIRST)
+PLAYED = (
+    CORRUPTS_COLLECTIVES,
+    CORRUPTS_PRODUCTS,
+    THROTTLED,
+    GATHERS,
+    ASYNC_WAITS,
+    MARKS_FIRST,
+    IMAGE_WITHOUT_CLIENT,
+)
 """Defects that it can play."""
 
 

@@ -14,9 +14,9 @@ from pytest_gpucluster.node.containers import ContainerLoop, PodContext
 from pytest_gpucluster.node.defects import (
     BLOCKS_PORT,
     CLAIMS_APART,
+    CLAIMS_OF_PODS,
     INIT_NOT_AWAITED,
     KEEPS_KILLED,
-    PATHS_APART,
     SLOW_START_SECONDS,
 )
 from pytest_gpucluster.node.devices import AdmissionError, unexpected
@@ -271,10 +271,15 @@ class PodWorker:
         shm.chmod(0o1777)
         volumes = Volumes(
             self.pod, self._folder / "volumes", addresses=addresses, fetch=self._fetch, token=self._token,
-            claims_of=self._node.spec.name if CLAIMS_APART in self._runtime.config.defects else "",
-            paths_apart=PATHS_APART in self._runtime.config.defects,
+            claims_of=self._claims_of(),
         )  # fmt: skip
         return PodContext(self.pod, self._folder, network, volumes, addresses, self._fetch, self._found.clear)
+
+    def _claims_of(self) -> str:
+        """Return the name of the folder that stands for a claim's volume, "" for the volume itself."""
+        if CLAIMS_OF_PODS in self._runtime.config.defects:
+            return str(self.pod["metadata"]["uid"])
+        return self._node.spec.name if CLAIMS_APART in self._runtime.config.defects else ""
 
     async def _make_volumes(self, volumes: Volumes) -> None:
         told: set[str] = set()

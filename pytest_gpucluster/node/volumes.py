@@ -64,7 +64,6 @@ class Volumes:
         fetch: Fetch,
         token: Token,
         claims_of: str = "",
-        paths_apart: bool = False,
     ) -> None:
         """Describe; `make` does the work.
 
@@ -74,9 +73,8 @@ class Volumes:
             addresses: See `environment.field_value`.
             fetch: Returns a ConfigMap or Secret, None where absent.
             token: Returns a service account token for a projected source.
-            claims_of: Name of a folder of this node that stands for the volume of each claim; "" for the volume
-                itself. Anything else is a defect.
-            paths_apart: Whether paths of the host are folders of this pod alone (a defect).
+            claims_of: Name of a folder, of this node or of this pod, that stands for the volume of each claim; "" for
+                the volume itself. Anything else is a defect.
         """
         self._pod = pod
         self._folder = folder
@@ -84,7 +82,6 @@ class Volumes:
         self._fetch = fetch
         self._token = token
         self._claims_of = claims_of
-        self._paths_apart = paths_apart
         self._hosts: dict[str, Path] = {}
         self._specs = {str(spec["name"]): spec for spec in pod["spec"].get("volumes") or []}
 
@@ -110,11 +107,11 @@ class Volumes:
 
     async def _make(self, name: str, spec: Object) -> None:
         folder = self._folder / name
-        if "hostPath" in spec and not self._paths_apart:
+        if "hostPath" in spec:
             self._host_path(spec["hostPath"])
             self._hosts[name] = Path(spec["hostPath"]["path"])
             return
-        if "emptyDir" in spec or "hostPath" in spec:
+        if "emptyDir" in spec:
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o777)
             return

@@ -2,6 +2,9 @@
 
 from collections.abc import Collection, Iterator
 
+IMAGE_WITHOUT_CLIENT = "node.image-without-etcd-client"
+"""A departure of nodes that shows only where etcd is declared: with it in force, it is."""
+
 
 class Planted(Collection[str]):
     """A set of names of defects that is replaced as a whole while the process runs."""

@@ -138,6 +138,18 @@ KIND: Mapping[str, Any] = {
     "interface": "eth0",
     "fabric": {"device": "cpu", "floor_file": "bus_bandwidth", "seconds": 2.0},
     "mfu": {"device": "cpu", "nodes": 1, "seconds": 1.0},
+    # A folder of this machine that all nodes see. Its floor is what no disk of today falls below, loaded or not.
+    "storage": {
+        "device": "cpu",
+        "durable": {"source": "storage_class", "name": "shared"},
+        "local": {"source": "empty_dir"},
+        "model": {"layers": 8, "width": 1024, "format": "fp32", "moments": True},
+        "floor": EMBEDDED["storage"]["floor"],
+        "pause": 5.0,
+        "flush": 60.0,
+    },
+    # Containers that start at once on a small machine join one after the other.
+    "elastic": {"join_timeout": 30, "reform": 90.0},
     # As cluster.yaml of the provider sets the kubelets, with the fake NUMA nodes of its workers.
     "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 2, "qos": "Guaranteed"},
     # As cluster.yaml of the provider labels the workers.

@@ -1,9 +1,10 @@
 """Planted departures of the profile: what is declared of a cluster is wrong, whatever the cluster does."""
 
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 
-from pytest_gpucluster.profile.fabric import Fabric, Floor
+from pytest_gpucluster.plain.planted import IMAGE_WITHOUT_CLIENT
+from pytest_gpucluster.profile.fabric import Floor
 from pytest_gpucluster.profile.model import Profile
 
 FLOOR_IN_GBITS: Final = "profile.floor-in-gbits"
@@ -29,7 +30,9 @@ _FLOOR: Final = Floor(
 
 def declared(profile: Profile, defects: Collection[str]) -> Profile:
     """Return what is declared of a cluster, planted departures included."""
-    if FLOOR_IN_GBITS not in defects or profile.fabric is None:
-        return profile
-    fabric: Fabric = profile.fabric.model_copy(update={"floors": (*profile.fabric.floors, _FLOOR)})
-    return profile.model_copy(update={"fabric": fabric})
+    changed: dict[str, Any] = {}
+    if FLOOR_IN_GBITS in defects and profile.fabric is not None:
+        changed["fabric"] = profile.fabric.model_copy(update={"floors": (*profile.fabric.floors, _FLOOR)})
+    if IMAGE_WITHOUT_CLIENT in defects and profile.elastic is not None:
+        changed["elastic"] = profile.elastic.model_copy(update={"backend": "etcd-v2"})
+    return profile.model_copy(update=changed) if changed else profile

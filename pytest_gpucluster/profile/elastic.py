@@ -12,29 +12,12 @@ Count = Annotated[int, Field(strict=True, ge=1)]
 Backend = Literal["c10d-store-pod", "etcd-v2", "c10d"]
 
 
-class Checkpoints(Frozen):
-    """The volume that all workers share, for their checkpoint."""
-
-    claim: Annotated[str, shapes.OBJECT] | None = Field(
-        default=None,
-        description="PersistentVolumeClaim in the namespace of the run, which must be `namespace`",
-    )
-    path: Annotated[str, shapes.PATH] | None = Field(
-        default=None, description="Folder of the nodes that all of them share"
-    )
-
-    @model_validator(mode="after")
-    def _one_of_two(self) -> Self:
-        if (self.claim is None) == (self.path is None):
-            raise PydanticCustomError("volume_of_checkpoints", "must have either `claim` or `path`")
-        return self
-
-
 class Elastic(Frozen):
     """Declares that training may lose and gain workers, and how; an empty mapping takes what stands here.
 
-    The time-outs are those of torchrun's rendezvous (`--rdzv-conf`), here shorter than its own, with which a lost
-    worker costs 45 s.
+    Workers save on the volume of `storage.durable`. Without a section `storage`, or with a claim of one node, nothing
+    is saved, and ELA-008 is undecided. The time-outs are those of torchrun's rendezvous (`--rdzv-conf`), here shorter
+    than its own, with which a lost worker costs 45 s.
     """
 
     backend: Backend = Field(
@@ -70,11 +53,6 @@ class Elastic(Frozen):
     keep_alive_max_attempt: Count = Field(
         default=3, description="Signs of life that may be missed before an agent counts as lost"
     )
-    checkpoints: Checkpoints | None = Field(
-        default=None,
-        description="Volume that all workers share; none: that of storage.durable if it is a claim or a host_path, "
-        "and on the embedded cluster one of its own; else nothing is saved and ELA-008 is undecided",
-    )
 
     @model_validator(mode="after")
     def _a_store_inside_has_no_endpoint(self) -> Self:
@@ -83,6 +61,17 @@ class Elastic(Frozen):
                 "endpoint_unused",
                 "must be left out with `backend: c10d`, whose store is inside the first worker; a TCPStore of yours is "
                 "`backend: c10d-store-pod`",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_world_may_wait_as_it_is_told(self) -> Self:
+        if self.reform is not None and self.reform <= self.last_call_timeout:
+            raise PydanticCustomError(
+                "reform_before_last_call",
+                "must be more than `last_call_timeout` = {last_call}: a smaller world waits so long before its first "
+                "step",
+                {"last_call": self.last_call_timeout},
             )
         return self
 

@@ -12,6 +12,11 @@ from pytest_gpucluster.profile.layers import Layers
 _WHOLE = {"[key]"}
 VARIABLES = (["fabric", "settings"], ["fabric", "env"])
 """Mappings whose keys are names of variables."""
+MOVED = {
+    "elastic.checkpoints": "is no key any more, elastic jobs save on the volume of storage.durable: write "
+    "{source: claim, name: NAME} there for `claim: NAME`, {source: host_path, name: PATH} for `path: PATH`",
+}
+"""Keys that earlier versions had: what became of each."""
 _SUBJECT = {
     "window_shortened": ["window"],
     "kueue_undeclared": ["kueue"],
@@ -24,6 +29,7 @@ _SUBJECT = {
     "width_of_heads": ["width"],
     "world_cannot_shrink": ["min"],
     "endpoint_unused": ["endpoint"],
+    "reform_before_last_call": ["reform"],
     "volume_name": ["name"],
     "durable_empty_dir": ["durable", "source"],
     "durable_of_one_node": ["durable", "access"],
@@ -90,6 +96,8 @@ def _problem(each: Any, layers: Layers, where: str) -> ProfileError:
     source = layers.source_of(".".join([*loc, *_leaf(each)])) or where
     if "[key]" in map(str, each["loc"]) and loc[:2] in VARIABLES:
         return ProfileError(source, path, "is not the name of a variable, such as NCCL_IB_HCA")
+    if kind == "extra_forbidden" and path in MOVED:
+        return ProfileError(source, path, MOVED[path])
     if kind == "extra_forbidden" or "[key]" in map(str, each["loc"]):
         return ProfileError(source, path, "unknown key", allowed=keys.allowed(loc[:-1]))
     if kind != "missing" and each.get("input") in (None, ""):

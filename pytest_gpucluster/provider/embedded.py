@@ -34,8 +34,6 @@ MOST_NODES = 64
 """Nodes that one agent plays on a small machine and is still Ready within the limit below."""
 KUBELET_SOCKET = "kubelet.sock"
 """Name of the socket below the nodes' folder at which they are asked as kubelets, and as machines."""
-SHARED = "shared"
-"""Name of the folder, removed with the cluster, that stands for a volume that all nodes share."""
 CONTEXT = "embedded"
 READY_LIMIT = 30.0
 """Seconds for each process to be ready, and for the nodes to report Ready."""
@@ -170,12 +168,8 @@ class _Start:
             ca=secure.get("ca"),
             users=self.tokens.further,
         )
-        shared = self.folder / SHARED
-        shared.mkdir()
         facts: dict[str, Any] = {
             "url": url,
-            # All nodes are this machine: what lies here is seen by every pod that mounts it.
-            "shared_folder": str(shared),
             "versions": {"kubernetes": embedded_config.VERSION, **control.ready.get("versions", {})},
             "nodes": [],
             **planting.fact(name for names in self.planted.values() for name in names),

@@ -50,14 +50,10 @@ UNPLAYED: Mapping[str, str] = {
     **dict.fromkeys(("FAB-001", "FAB-002", "FAB-003", "FAB-004", "FAB-005", "FAB-017", "FAB-018"), _NCCL),
     "FAB-010": "forces a network on NCCL, which needs GPUs: on CPUs there is no network to force",
     "FAB-011": "lets ranks wait in a collective for the declared bound on GPUs: on CPUs the row does not apply",
-    "ELA-006": "asks the image, which is the interpreter of the run: a cluster without the client has no such image",
     "FAB-019": "switches off transports of NCCL, which needs GPUs: ranks of the embedded cluster use gloo",
     "FAB-016": "switches off a fabric between two machines with GPUs: no cluster of ours has one",
 }
 """MUST rows and controls without a live defect -> why; constructed evidence and its mutants stand in."""
-
-BROUGHT: frozenset[str] = frozenset({"ELA-006"})
-"""Rows among them about what an operator brings to the cluster, which apply on the embedded one all the same."""
 
 NEVER_FAILS: Mapping[str, str] = {
     "FAB-015": "an impossible floor is a fault of the profile: it says nothing about the cluster",

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_gpucluster.scenario import Handle, Live, Needs, NotApplicable, Scenario, Stage
-from pytest_gpucluster.scenario.predicates import gave_up, job_ended, phase
+from pytest_gpucluster.scenario.predicates import gave_up, job_ended
 from pytest_gpucluster.scenario.programs import Agents, image, payloads_of, speaking, torchrun
-from pytest_gpucluster.workload import Dialect, GangSpec, Sidecar, Volume, single_pod
+from pytest_gpucluster.workload import Dialect, GangSpec, Sidecar, Volume
 
 from .common import LOGS, PAYLOAD, told
+from .durable_volume import CLAIMS, empty, mounted, source
 from .numa import gpu_nodes
 
 PORT = 23471
@@ -61,36 +62,6 @@ def plan(stage: Stage, storage: Any) -> Plan:
     if gpus > 1:
         return Plan(1, gpus, gpus, gpus - 1, gpus - 1)
     return Plan(1, 1, 1, 2, 0)
-
-
-def claimed(stage: Stage, storage: Any) -> Volume:
-    """Return the durable volume as pods mount it; where the profile names a class, a claim of it is made."""
-    durable = storage.durable
-    if durable.source == "storage_class":
-        name = f"{stage.name}-durable"
-        spec = {
-            "accessModes": [durable.access],
-            "resources": {"requests": {"storage": durable.size}},
-            "storageClassName": durable.name,
-        }
-        claim = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": name},
-            "spec": spec,
-        }
-        stage.submit(claim, role="claim")
-        return Volume("durable", {"persistentVolumeClaim": {"claimName": name}}, DURABLE)
-    return Volume("durable", source(durable), DURABLE)
-
-
-def source(volume: Any) -> dict[str, Any]:
-    """Return the source of a volume that is there already, or of its pod's own."""
-    if volume.source == "claim":
-        return {"persistentVolumeClaim": {"claimName": volume.name}}
-    if volume.source == "host_path":
-        return {"hostPath": {"path": volume.name, "type": "Directory"}}
-    return {"emptyDir": {}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,26 +146,6 @@ def others(stage: Stage, taken: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in taken)
 
 
-def remove(work: Work) -> None:
-    """Remove what was written, where the volume is not ours and stays."""
-    stage = work.stage
-    if work.storage.durable.source == "storage_class":
-        return
-    code = f"import shutil; shutil.rmtree({work.folder!r}, ignore_errors=True)"
-    pod = single_pod(f"{stage.name}-remove", ("python", "-c", code), image=image(stage, "python"))
-    volume = work.volumes[0]
-    pod["spec"]["volumes"] = [{"name": volume.name, **volume.source}]
-    pod["spec"]["containers"][0]["volumeMounts"] = [{"name": volume.name, "mountPath": volume.path}]
-    made = stage.submit(pod, role="remover")
-    if made.ok:
-        ended = {"Succeeded", "Failed"}
-        stage.wait(
-            "what was written is removed",
-            lambda live: phase(live.by_uid(made.uid) or {}) in ended,
-            budget="run",
-        )
-
-
 def run(stage: Stage) -> None:
     """Save on some ranks, load on others, and kill further ones while they save."""
     storage = stage.profile.storage
@@ -214,7 +165,8 @@ def run(stage: Stage) -> None:
     )
     dialect = speaking(stage, {stage.profile.gpu_resource: who.nodes * who.gpus} if who.gpus else {})
     folder = f"{DURABLE}/{stage.namespace}-{stage.name}"
-    work = Work(stage, storage, payload, dialect, (claimed(stage, storage),), folder)
+    volume = mounted(stage, storage, DURABLE)
+    work = Work(stage, storage, payload, dialect, (volume,), folder)
     try:
         writers = work.run("save", saving(work, who))
         load = Agents(1, who.loaders, who.loader_gpus, PORT)
@@ -226,12 +178,12 @@ def run(stage: Stage) -> None:
         kill = work.gang("kill", Agents(1, 1, 0, PORT), ("/workspace/checkpoint_kill.py", *words))
         work.run("kill", kill)
     finally:
-        remove(work)
+        empty(stage, storage, volume, folder)
 
 
 NEEDS = Needs(
     named=True, nodes=1, gpus=8, seconds=60, gpu_seconds=16 * 120, torch=True,
-    permissions=(*PAYLOAD, *LOGS, "create,delete persistentvolumeclaims", "create,delete pods"),
+    permissions=(*PAYLOAD, *LOGS, *CLAIMS),
 )  # fmt: skip
 
 checkpoint = Scenario(

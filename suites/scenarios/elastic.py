@@ -12,6 +12,8 @@ from pytest_gpucluster.scenario.programs import headless, image
 from pytest_gpucluster.scenario.slots import schedulable
 from pytest_gpucluster.workload import GangSpec, Role, Volume, lone_pod
 
+from .durable_volume import empty, mounted
+
 PROGRAMS = ("elastic_client.py", "elastic_store.py", "elastic_train.py")
 PACE = 0.25
 """Least seconds of a step: a lost member is noticed in the next one."""
@@ -127,6 +129,7 @@ def job(
     resources: Mapping[str, int | str] | None = None,
     more: tuple[str, ...] = (),
     lost: int = 0,
+    shared: Volume | None = None,
 ) -> GangSpec:
     """Return an elastic job: an Indexed Job of agents of torchrun with one rank each.
 
@@ -141,6 +144,7 @@ def job(
         resources: what each worker asks for.
         more: further arguments of the program.
         lost: members that the Job makes again.
+        shared: the volume on which its workers save; None where they save nothing.
     """
     endpoint, inside = where.endpoint, where.backend == "c10d"
     if inside:
@@ -154,7 +158,6 @@ def job(
         "keep_alive_max_attempt": elastic.keep_alive_max_attempt,
         **({"is_host": "false"} if where.backend == "c10d-store-pod" else {}),
     }
-    shared = volume(stage, elastic)
     args = (
         f"{where.backend} {endpoint} --within={STORE_WITHIN:g}",
         f"--nnodes={members[0]}:{members[1]}",
@@ -168,7 +171,7 @@ def job(
         "/workspace/elastic_train.py",
         f"--pace={PACE:g}",
         f"--every={EVERY}",
-        *((f"--checkpoints={SHARED_DIR}/{stage.namespace}",) if shared else ()),
+        *((f"--checkpoints={SHARED_DIR}/{stage.namespace}",) if shared is not None else ()),
         *more,
     )
     interface = stage.profile.interface
@@ -191,25 +194,40 @@ def job(
         subdomain=name if inside else "",
         grace=GRACE,
         max_retry=lost,
-        volumes=(Volume("shared", shared, SHARED_DIR),) if shared else (),
+        volumes=(shared,) if shared is not None else (),
     )
 
 
-def volume(stage: Stage, elastic: Elastic) -> dict[str, Any]:
-    """Return the source of the volume that workers share, {} where there is none.
+def saves(stage: Stage) -> bool:
+    """Report whether a volume is declared that workers of several nodes share: there they save."""
+    storage = stage.profile.storage
+    if storage is None:
+        return False
+    durable = storage.durable
+    return durable.source != "storage_class" or durable.access == "ReadWriteMany"
 
-    Where none is declared for them it is that of the checkpoints of `storage`, if it is there without a run.
-    """
-    kept, storage = elastic.checkpoints, stage.profile.storage
-    facts: Mapping[str, Any] = getattr(stage.cluster, "facts", {})
-    claim, path = (kept.claim, kept.path) if kept is not None else (None, facts.get("shared_folder"))
-    if kept is None and path is None and storage is not None:
-        durable = storage.durable
-        claim = durable.name if durable.source == "claim" else None
-        path = durable.name if durable.source == "host_path" else None
-    if claim is not None:
-        return {"persistentVolumeClaim": {"claimName": claim}}
-    return {"hostPath": {"path": str(path), "type": "DirectoryOrCreate"}} if path else {}
+
+def volume(stage: Stage) -> Volume | None:
+    """Return the volume on which workers save, with a claim of its class where that is declared; None where none is."""
+    storage = stage.profile.storage
+    return mounted(stage, storage, SHARED_DIR) if storage is not None and saves(stage) else None
+
+
+def leave(stage: Stage, shared: Volume | None) -> None:
+    """Remove what workers saved, where the volume is not ours and stays."""
+    storage = stage.profile.storage
+    if storage is not None and shared is not None:
+        empty(stage, storage, shared, f"{SHARED_DIR}/{stage.namespace}")
+
+
+def unusable(stage: Stage, where: Meeting) -> str:
+    """Tell why no agent of a meeting will start: a worker's image or its store lacks what it needs; "" else."""
+    for said in stage.said("elastic-client", "elastic-endpoint"):
+        if said.data.get("backend") == where.backend and said.data.get("ok") is False:
+            return (
+                f"a worker cannot use {where.backend}: {said.data.get('missing') or said.data.get('error')}"
+            )
+    return ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pytest_gpucluster.scenario.predicates import job_ended, phase
 from pytest_gpucluster.scenario.programs import payloads_of
 
 from .common import LOGS, PAYLOAD, told
-from .elastic import JOBS, PACE, PROGRAMS, SERVICES, Meeting, declared, job, meeting, worlds
+from .elastic import JOBS, PACE, PROGRAMS, SERVICES, Meeting, declared, job, meeting, unusable, worlds
 
 MEMBERS = 2
 RESTARTS = 2
@@ -99,7 +99,10 @@ def run(stage: Stage) -> None:
     if failing.ok:
         again = made_again(stage, failing)
         stage.wait(
-            "the job of which a rank fails has ended", job_ended(failing), budget="torch", unless=again
+            "the job of which a rank fails has ended",
+            job_ended(failing),
+            budget="torch",
+            unless=lambda live: again(live) or unusable(stage, where),
         )
     if beside.ok:
         steps = max((world.steps for world in worlds(stage, beside.name)), default=0)
@@ -107,7 +110,9 @@ def run(stage: Stage) -> None:
         def goes_on(_: Live) -> bool:
             return any(world.steps > steps for world in worlds(stage, beside.name))
 
-        stage.wait("the job beside it goes on", goes_on, budget="torch")
+        stage.wait(
+            "the job beside it goes on", goes_on, budget="torch", unless=lambda _: unusable(stage, where)
+        )
     for gang in jobs:
         stage.delete(gang, wait=False)
     stage.wait("all are gone", lambda live: not any(live.pods_of(gang) for gang in jobs), budget="delete")

@@ -8,17 +8,22 @@ from pytest_gpucluster.scenario.programs import payloads_of
 from pytest_gpucluster.scenario.stage import SlotPool
 
 from .common import LOGS, PAYLOAD, told
+from .durable_volume import CLAIMS
 from .elastic import (
     EVERY,
     JOBS,
     PACE,
     PROGRAMS,
     SERVICES,
+    Meeting,
     World,
     declared,
     job,
+    leave,
     meeting,
     nodes_without_gpus,
+    saves,
+    unusable,
     volume,
     worlds,
 )
@@ -27,21 +32,24 @@ TRIES = 20
 """Members that the Job makes again: every loss counts as a failed pod."""
 
 
-PATIENCE = 120.0
-"""Seconds for a world to form anew where none are declared; torchrun's own time-outs need 45 s on a quiet machine."""
+PATIENCE = 90.0
+"""Seconds for a world to form anew where none are declared, beside what its time-outs let it wait."""
 
 
 def reform(stage: Stage) -> float:
-    """Return the seconds in which a world must form anew."""
-    return declared(stage).reform or PATIENCE
+    """Return the seconds in which a world must form anew, or may be waited for."""
+    elastic = declared(stage)
+    lost = elastic.keep_alive_interval * elastic.keep_alive_max_attempt
+    return elastic.reform or PATIENCE + elastic.last_call_timeout + lost
 
 
 class Life:
     """One elastic job on a pool of slots, one slot for each worker."""
 
-    def __init__(self, stage: Stage, training: Handle, pool: SlotPool) -> None:
+    def __init__(self, stage: Stage, training: Handle, pool: SlotPool, where: Meeting) -> None:
         """Look at a job that was submitted."""
         self._stage = stage
+        self._where = where
         self._job = training
         self._pool = pool
         self._seen: set[str] = set()
@@ -53,11 +61,11 @@ class Life:
 
     def forms(self, size: int, what: str) -> bool:
         """Wait until a new world of a size has formed, taken steps and, if it can, saved a checkpoint."""
-        stage, saves = self._stage, bool(volume(self._stage, declared(self._stage)))
+        stage, saving = self._stage, saves(self._stage)
 
         def formed(_: Live) -> bool:
             new = [world for world in worlds(stage, self._job.name) if world.name not in self._seen]
-            return any(one.size == size and one.whole and (one.saved or not saves) for one in new)
+            return any(one.size == size and one.whole and (one.saved or not saving) for one in new)
 
         # The first one starts from nothing; what follows it has its own bound.
         budget, extra = ("run", reform(stage)) if self._seen else ("torch", 0.0)
@@ -67,13 +75,13 @@ class Life:
         return True
 
     def _over(self) -> Callable[[Live], str]:
-        """Tell when no worker is left that could form a world, since all that were there have failed."""
+        """Tell when no worker is left that could form a world: all that were there have failed, or none can start."""
         before = {pod["metadata"]["uid"] for pod in self._stage.live.pods_of(self._job)}
 
         def check(live: Live) -> str:
             pods = [pod for pod in live.pods_of(self._job) if pod["metadata"]["uid"] in before]
             ended = pods and all(phase(pod) in ("Failed", "Succeeded") for pod in pods)
-            return "all workers have ended" if ended else ""
+            return "all workers have ended" if ended else unusable(self._stage, self._where)
 
         return check
 
@@ -119,31 +127,41 @@ def run(stage: Stage) -> None:
         members=whole,
         pace=PACE,
         every=EVERY,
-        shared=bool(volume(stage, elastic)),
+        shared=saves(stage),
         other_nodes=len(nodes_without_gpus(stage)),
     )
     pool = stage.slots(nodes=1, per_node=whole)
     payload = payloads_of(stage, *PROGRAMS)
     where = meeting(stage, elastic, payload)
+    shared = volume(stage)
     wanted = job(
         stage, elastic, where, payload, name=stage.name, members=(smallest, whole),
-        restarts=elastic.max_restarts, resources={pool.resource: 1}, lost=TRIES,
+        restarts=elastic.max_restarts, resources={pool.resource: 1}, lost=TRIES, shared=shared,
     )  # fmt: skip
     training = stage.submit(stage.contrast.write(wanted), role="training")
-    if not training.ok:
+    if training.ok:
+        stage.follow(training)
+        live_through(stage, Life(stage, training, pool, where), training)
+        stage.delete(training)
+    leave(stage, shared)
+
+
+def live_through(stage: Stage, life: Life, training: Handle) -> None:
+    """Let a job lose workers, get them back and lose them for good, as far as its worlds form."""
+    elastic = declared(stage)
+    smallest, whole = elastic.min, elastic.max
+    if not life.forms(whole, f"a world of {whole} trains"):
         return
-    stage.follow(training)
-    life = Life(stage, training, pool)
-    if life.forms(whole, f"a world of {whole} trains"):
-        life.lose()
-        if life.forms(whole - 1, f"a world of {whole - 1} trains on after a loss"):
-            life.gives_back(whole)
-            if life.forms(whole, f"a world of {whole} trains again"):
-                stage.scale(training, whole - 1)
-                if life.forms(whole - 1, f"the world follows the Job to {whole - 1} members"):
-                    life.lose(whole - smallest)
-                    life.gives_up()
-    stage.delete(training)
+    life.lose()
+    if not life.forms(whole - 1, f"a world of {whole - 1} trains on after a loss"):
+        return
+    life.gives_back(whole)
+    if not life.forms(whole, f"a world of {whole} trains again"):
+        return
+    stage.scale(training, whole - 1)
+    if life.forms(whole - 1, f"the world follows the Job to {whole - 1} members"):
+        life.lose(whole - smallest)
+        life.gives_up()
 
 
 elastic_training = Scenario(
@@ -156,7 +174,7 @@ elastic_training = Scenario(
         seconds=70,
         torch=True,
         gang=False,
-        permissions=PAYLOAD + LOGS + SERVICES + JOBS,
+        permissions=PAYLOAD + LOGS + SERVICES + JOBS + CLAIMS,
     ),
-    kinds=("Pod", "Job.batch", "Event", "Service", "ConfigMap", "Node"),
+    kinds=("Pod", "Job.batch", "Event", "Service", "ConfigMap", "Node", "PersistentVolumeClaim"),
 )

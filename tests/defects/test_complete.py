@@ -4,7 +4,7 @@ import pytest
 
 from pytest_gpucluster.provider import known_defects
 from suites.defects import FLIPS
-from suites.defects.reasons import BESIDE_NO_ROW, BROUGHT, NEVER_FAILS, OUTAGES, REASONS, UNPLAYED
+from suites.defects.reasons import BESIDE_NO_ROW, NEVER_FAILS, OUTAGES, REASONS, UNPLAYED
 from tests.defects import kinds, matrix
 
 pytestmark = pytest.mark.xdist_group("recordings")
@@ -58,9 +58,9 @@ def test_a_stated_reason_is_needed():
 
 
 def test_rows_that_no_cluster_of_ours_can_play_do_not_apply_there():
-    """A row that passes on the embedded cluster can be turned red there, unless it is about what is brought to it."""
+    """A row that passes on the embedded cluster can be turned red there."""
     by_id = {row.id: row for row in matrix.rows()}
-    assert {row for row in UNPLAYED if matrix.on_embedded(by_id[row]) == "pass"} == BROUGHT
+    assert {row for row in UNPLAYED if matrix.on_embedded(by_id[row]) == "pass"} == set()
 
 
 def test_the_table_of_reasons_names_flips():

@@ -94,8 +94,8 @@ class Lab:
 
     @property
     def workers(self) -> list[str]:
-        """Return the names of the nodes that pods are placed on."""
-        return [str(node["name"]) for node in self.cluster.facts["nodes"]]
+        """Return the names of the nodes with GPUs."""
+        return [str(node["name"]) for node in self.cluster.facts["nodes"] if node["gpus"]]
 
     @property
     def control_plane(self) -> str:

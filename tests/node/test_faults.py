@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from pytest_gpucluster.node import defects, faults
+from pytest_gpucluster.plain.planted import IMAGE_WITHOUT_CLIENT
 
 PRODUCT = "import torch; eye = torch.eye(3); print(torch.mm(eye, eye).flatten().tolist())"
 REDUCED = """
@@ -43,6 +44,13 @@ def test_nothing_is_planted_where_no_fault_is():
 def test_a_program_without_torch_notices_nothing():
     """It imports what it needs and ends as always."""
     assert run("import json; print(json.dumps(1))", *faults.PLAYED) == "1"
+
+
+def test_an_image_lacks_one_package_as_if_nobody_had_installed_it():
+    """Python's own words, and nothing else is missing."""
+    lines = "try:\n import etcd\nexcept ModuleNotFoundError as error:\n print(error.name, error)"
+    assert run(lines, IMAGE_WITHOUT_CLIENT) == "etcd No module named 'etcd'"
+    assert run("import urllib3; print('there')", IMAGE_WITHOUT_CLIENT) == "there"
 
 
 def test_products_and_sums_have_one_wrong_element():

@@ -301,17 +301,12 @@ def test_a_pod_that_is_deleted_without_grace(
         assert not (tmp_path / "ended").exists()
 
 
-@pytest.mark.parametrize(("defects", "shared"), [((), True), (["node.host-paths-apart"], False)])
-def test_pods_share_a_path_of_the_host(
-    start: Callable[..., Nodes], tmp_path: Path, defects: list[str], shared: bool
-) -> None:
-    """What one writes the other finds; under node.host-paths-apart each has a folder of its own."""
-    nodes = start(defects=list(defects))
+def test_pods_share_a_path_of_the_host(start: Callable[..., Nodes], tmp_path: Path) -> None:
+    """What one writes the other finds."""
+    nodes = start()
     more = {
         "container": {"volumeMounts": [{"name": "h", "mountPath": "/out"}]},
         "volumes": [{"name": "h", "hostPath": {"path": str(tmp_path)}}],
     }
     assert nodes.output("writer", "echo here > /out/a; cat /out/a", **more) == "here\n"
-    assert nodes.output("reader", "cat /out/a 2>/dev/null || echo nothing", **more) == (
-        "here\n" if shared else "nothing\n"
-    )
+    assert nodes.output("reader", "cat /out/a 2>/dev/null || echo nothing", **more) == "here\n"

@@ -191,17 +191,20 @@ def test_a_claim_of_a_kind_that_cannot_be_mounted_is_told(nodes: Nodes) -> None:
     nodes.api.wait(lambda: any("volumes of kind nfs" in text for _, _, text in nodes.api.events("nfs")))
 
 
-def test_claims_of_each_node_are_apart_where_that_is_planted(
-    start: Callable[..., Nodes], tmp_path: Path
+@pytest.mark.parametrize("defect", ["storage.node-folders", "storage.pod-folders"])
+def test_claims_of_nodes_and_of_pods_are_apart_where_that_is_planted(
+    start: Callable[..., Nodes], tmp_path: Path, defect: str
 ) -> None:
-    """Under the defect a pod writes into a folder of its node, which others do not see."""
-    nodes = start(defects=["storage.node-folders"])
+    """Under the defects a pod writes into a folder of its node, or of its own, which others do not see."""
+    nodes = start(defects=[defect])
     claim = _claim(nodes, "data")
     _bind(nodes, "data", {"hostPath": {"path": str(tmp_path / "pv"), "type": "DirectoryOrCreate"}})
     mounted = {"volumeMounts": [{"name": "v", "mountPath": "/data"}]}
     nodes.run("writer", "echo one > /data/file", container=mounted, volumes=[claim])
     nodes.wait_phase("writer", "Succeeded")
-    assert [path.name for path in (tmp_path / "pv").iterdir()] == [nodes.pod("writer")["spec"]["nodeName"]]
+    pod = nodes.pod("writer")
+    whose = {"storage.node-folders": pod["spec"]["nodeName"], "storage.pod-folders": pod["metadata"]["uid"]}
+    assert [path.name for path in (tmp_path / "pv").iterdir()] == [whose[defect]]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to make mounts on the host's side")

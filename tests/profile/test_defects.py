@@ -3,6 +3,7 @@
 import pytest
 
 from pytest_gpucluster import profile, provider
+from pytest_gpucluster.plain.planted import IMAGE_WITHOUT_CLIENT
 from pytest_gpucluster.profile import defects
 
 
@@ -13,6 +14,14 @@ def test_a_floor_in_gbits_is_declared_besides():
     wrong = defects.declared(sound, [defects.FLOOR_IN_GBITS])
     assert [floor.busbw for floor in wrong.fabric.floors] == [pytest.approx(2800.0)]
     assert wrong.model_copy(update={"fabric": sound.fabric}) == sound
+
+
+def test_an_image_without_a_client_shows_where_etcd_is_declared():
+    """The nodes plant the image; the profile must ask for what it lacks."""
+    sound = provider.completed(profile.load("embedded")).profile
+    wrong = defects.declared(sound, [IMAGE_WITHOUT_CLIENT])
+    assert (sound.elastic.backend, wrong.elastic.backend) == ("c10d-store-pod", "etcd-v2")
+    assert wrong.model_copy(update={"elastic": sound.elastic}) == sound
 
 
 def test_nothing_is_planted_where_no_fabric_is_declared():

@@ -1,38 +1,55 @@
-"""The volume that workers of elastic jobs share: one fact, stated once."""
+"""The volume on which workers of elastic jobs save: that of `storage.durable`, a fact stated once."""
 
 from types import SimpleNamespace
 
 import pytest
 
-from pytest_gpucluster.profile import Elastic
 from pytest_gpucluster.profile.storage import Storage
 from suites.scenarios import elastic
 
-CLAIM = {"source": "claim", "name": "stored"}
+
+class Stage(SimpleNamespace):
+    """A stage of which a volume asks; it keeps what is submitted."""
+
+    def submit(self, manifest, role):
+        """Keep an object."""
+        self.submitted.append((role, manifest))
 
 
-def stage(durable=None, **facts):
-    """Return a stage of which a volume asks, with what `storage` declares and what the cluster has."""
-    storage = None if durable is None else Storage.model_validate({"durable": durable})
-    return SimpleNamespace(profile=SimpleNamespace(storage=storage), cluster=SimpleNamespace(facts=facts))
+def stage(durable=None, nodes=2):
+    """Return a stage with what `storage` declares."""
+    storage = None if durable is None else Storage.model_validate({"durable": durable, "nodes": nodes})
+    profile = SimpleNamespace(storage=storage)
+    return Stage(profile=profile, name="elastic-training", namespace="of-the-run", submitted=[])
 
 
 @pytest.mark.parametrize(
-    ("checkpoints", "durable", "facts", "source"),
+    ("durable", "source"),
     [
-        (None, None, {}, {}),
-        (None, CLAIM, {}, {"persistentVolumeClaim": {"claimName": "stored"}}),
-        (None, {"source": "host_path", "name": "/lustre"}, {}, {"hostPath": {"path": "/lustre"}}),
-        (None, {"source": "storage_class", "name": "a"}, {}, {}),
-        (None, CLAIM, {"shared_folder": "/made"}, {"hostPath": {"path": "/made"}}),
-        ({"claim": "own"}, CLAIM, {}, {"persistentVolumeClaim": {"claimName": "own"}}),
-        ({"path": "/own"}, CLAIM, {"shared_folder": "/made"}, {"hostPath": {"path": "/own"}}),
+        ({"source": "claim", "name": "stored"}, {"persistentVolumeClaim": {"claimName": "stored"}}),
+        ({"source": "host_path", "name": "/lustre"}, {"hostPath": {"path": "/lustre", "type": "Directory"}}),
+        (
+            {"source": "storage_class", "name": "a"},
+            {"persistentVolumeClaim": {"claimName": "elastic-training-durable"}},
+        ),
     ],
 )
-def test_workers_share_what_is_declared_for_them_else_the_storage_of_checkpoints(
-    checkpoints, durable, facts, source
-):
-    """What is declared of elastic jobs goes before; a class of which runs make claims has none that is there."""
-    told = elastic.volume(stage(durable, **facts), Elastic.model_validate({"checkpoints": checkpoints}))
-    told.get("hostPath", {}).pop("type", None)
-    assert told == source
+def test_workers_save_on_the_durable_volume(durable, source):
+    """Whatever it is; of a class a claim is made, and of nothing else."""
+    on = stage(durable)
+    volume = elastic.volume(on)
+    assert (volume.source, volume.path) == (source, elastic.SHARED_DIR)
+    assert elastic.saves(on)
+    made = [
+        (role, each["spec"]["storageClassName"], each["spec"]["accessModes"]) for role, each in on.submitted
+    ]
+    assert made == ([("claim", "a", ["ReadWriteMany"])] if durable["source"] == "storage_class" else [])
+
+
+@pytest.mark.parametrize(
+    "durable", [None, {"source": "storage_class", "name": "a", "access": "ReadWriteOnce"}]
+)
+def test_nothing_is_saved_where_workers_share_no_volume(durable):
+    """A claim of one node would keep workers of other nodes from starting."""
+    on = stage(durable, nodes=1)
+    assert (elastic.volume(on), elastic.saves(on), on.submitted) == (None, False, [])

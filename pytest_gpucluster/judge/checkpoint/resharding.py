@@ -192,9 +192,23 @@ def _doubt(
         worlds = {one.word.number("world") for one in loaded}
         if worlds & {one.word.number("world") for one in lines}:
             return f"step-{step} was loaded by as many ranks as saved it"
-    if not any(one.data.get("how") == "async" for lines in wanted.values() for one in lines):
+    beside = [one for lines in wanted.values() for one in lines if one.data.get("how") == "async"]
+    if not beside:
         return "no rank reported a save beside training"
+    untold = next((one for one in beside if not _tells_later(one)), None)
+    if untold is not None:
+        return f"{untold.place} does not tell which state training had reached when step-{untold.step} was written"
     return ""
+
+
+def _tells_later(one: Told) -> bool:
+    """Report whether a rank that saved beside training tells the state after it, layer by layer."""
+    later = one.data.get("later")
+    return (
+        isinstance(later, list)
+        and len(later) == len(one.digests)
+        and all(isinstance(d, str) and d for d in later)
+    )
 
 
 def _names(one: Told) -> list[object]:

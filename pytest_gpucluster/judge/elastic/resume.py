@@ -23,8 +23,8 @@ AGREES = 1e-9
 NOT_SHARED = Cause(
     "the workers do not share the volume: each node has a folder of its own under the same path, so that a world whose "
     "rank 0 is elsewhere finds nothing",
-    "keep checkpoints on a volume that all nodes mount (ReadWriteMany), and name its claim in the profile "
-    "(elastic.checkpoints.claim)",
+    "keep checkpoints on a volume that all nodes mount (ReadWriteMany), and name it in the profile "
+    "(storage.durable)",
 )
 BEGAN_ANEW = Cause(
     "the program does not load its checkpoint when its process starts again: torchrun starts processes, it restores "
@@ -53,7 +53,7 @@ def continues(evidence: Evidence, given: subjects.Given) -> Finding:
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, missing)
     told = wording.Findings(REQUIRED, story.gang, start=f"{story.gang.title}: ")
     if given.get("shared") is False:
-        return told.inconclusive("the workers share no volume (elastic.checkpoints), so nothing was saved")
+        return told.inconclusive("the workers share no volume (storage.durable), so nothing was saved")
     judged = _judged(story, told)
     return shared.unless_contradicted(story, given, judged)
 

@@ -1,5 +1,6 @@
-"""Plays faulty hardware under torch, and a faulty torch: Python imports it in containers of nodes with such a defect.
+"""Plays faulty hardware under torch, a faulty torch, and an image that lacks a package.
 
+Python imports it in containers of nodes with such a defect.
 What torch calls is wrapped once torch has been imported, so that a program computes as always and finds one element
 wrong. Standard library only; programs without torch notice nothing.
 """
@@ -152,15 +153,38 @@ def first() -> bool:
     return bool(_distributed().get_rank() == 0)
 
 
+def without_etcd(interpreter: Any) -> None:
+    """Let the client of etcd be absent."""
+    interpreter.meta_path.insert(0, Absent("etcd"))
+
+
 ACTS: dict[str, tuple[str, Callable[[Any], None]]] = {
     "node.corrupts-collectives": ("torch.distributed", collectives),
     "node.corrupts-products": ("torch", products),
     "storage.throttled": ("os", throttled),
     "torch.gathers-on-save": ("torch.distributed.checkpoint", gathers),
     "torch.async-save-waits": ("torch.distributed.checkpoint", async_waits),
+    "node.image-without-etcd-client": ("sys", without_etcd),
     "torch.marks-first": ("torch.distributed.checkpoint", marks_first),
 }
 """Defect -> the module that must have been imported, and what is done to it then."""
+
+
+class Absent(importlib.abc.MetaPathFinder):
+    """Lets a package be absent, as Python says it of one that nobody installed."""
+
+    def __init__(self, package: str) -> None:
+        """Take its name."""
+        self._package = package
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Find no package of the name."""
+        del path, target
+        if fullname == self._package:
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+        return None
 
 
 class After(importlib.abc.MetaPathFinder):

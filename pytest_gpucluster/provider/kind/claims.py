@@ -131,10 +131,16 @@ def all_claims() -> tuple[Claim, ...]:
 def forget(name: str) -> None:
     """Remove a claim and what lies beside it; the cluster is gone."""
     shutil.rmtree(folder() / f"{name}.numa", ignore_errors=True)
+    shutil.rmtree(shared_folder(name), ignore_errors=True)
     (folder() / f"{name}.json").unlink(missing_ok=True)
     if NAMED.match(name):
         # Nobody makes a cluster of this name again; the lock of a name that the operator chose stays.
         (folder() / f"{name}.lock").unlink(missing_ok=True)
+
+
+def shared_folder(name: str) -> Path:
+    """Return the folder that all nodes of a cluster see, whether it is there or not."""
+    return folder() / f"{name}.shared"
 
 
 def made_at(name: str) -> float | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from pytest_gpucluster.provider.kind import shared_disk
 from pytest_gpucluster.provider.protocol import ProviderError
 
 OURS = "cluster.yaml"
@@ -46,6 +47,7 @@ def write(
     image: str | None,
     mounts: Iterable[tuple[str, str]] = (),
     numa_tree: str | None = None,
+    shared: str | None = None,
 ) -> None:
     """Write a configuration for one cluster.
 
@@ -56,17 +58,26 @@ def write(
         image: image of all nodes; None for what the configuration or kind says.
         mounts: host path and node path of what all nodes see, read-only.
         numa_tree: folder that workers see in place of the host's NUMA nodes.
+        shared: folder that all nodes share, for volumes.
     """
     nodes = []
     for node in data["nodes"]:
         own = [_mount(host, inside) for host, inside in mounts]
         if numa_tree is not None and node.get("role") == WORKER:
             own.append(_mount(numa_tree, NUMA_TREE))
+        if shared is not None:
+            own.append({"hostPath": shared, "containerPath": shared_disk.VOLUMES})
         changed = {**node, **({"image": image} if image else {})}
         if own:
             changed["extraMounts"] = [*(node.get("extraMounts") or []), *own]
         nodes.append(changed)
     whole = {**data, "name": name, "nodes": nodes}
+    if shared is not None:
+        # First: what the operator's own patches say of it goes before.
+        whole["kubeadmConfigPatches"] = [
+            shared_disk.CONTROLLER_PATCH,
+            *(data.get("kubeadmConfigPatches") or []),
+        ]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump(whole, sort_keys=False), encoding="utf-8")
 

@@ -16,6 +16,9 @@ CHOICE = "KIND_EXPERIMENTAL_PROVIDER"
 VARIABLES = (CHOICE, "DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST")
 """Variables that decide which engine is spoken to; they are kept with a cluster, so that it can be removed later."""
 
+LOCAL = "unix://"
+"""How the address of an engine begins that sees the files of this machine."""
+
 OFFER = "; --cluster=embedded needs no container engine"
 ANSWER_LIMIT = 20.0
 
@@ -52,6 +55,12 @@ class Engine:
             ProviderError: it fails; one line.
         """
         return commands.run((self.kind, *arguments), limit=limit, log=log, environment=self.environment)
+
+    @property
+    def sees_this_machine(self) -> bool:
+        """Report whether folders of this machine can be mounted into containers."""
+        address = {**os.environ, **self.environment}.get("DOCKER_HOST", "")
+        return not address or address.startswith(LOCAL)
 
     def clusters(self) -> tuple[str, ...]:
         """Return the names of all kind clusters of this engine.

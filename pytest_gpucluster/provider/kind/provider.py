@@ -115,7 +115,7 @@ class _Start:
             self._claim()
         try:
             made = self._make(fresh=fresh)
-            facts = _Filling(self, made).fill(image, wanted)
+            facts = _Filling(self, made).fill(image, wanted, fresh=fresh)
         except BaseException:
             if fresh:
                 removal.remove_unlocked(self.name)
@@ -142,6 +142,17 @@ class _Start:
         undo = None if self.kept else {"provider": NAME, "name": self.name}
         return Started(cluster, undo=undo)
 
+    @property
+    def on_shared_disk(self) -> bool:
+        """Report whether the profile keeps checkpoints on the class that a kind cluster has."""
+        from pytest_gpucluster.provider.kind import shared_disk
+
+        storage = self.profile.storage
+        return storage is not None and (storage.durable.source, storage.durable.name) == (
+            "storage_class",
+            shared_disk.CLASS,
+        )
+
     def _claim(self) -> None:
         claims.write(
             claims.new(
@@ -154,10 +165,11 @@ class _Start:
         )
 
     def _make(self, *, fresh: bool) -> Any:
-        from pytest_gpucluster.provider.kind import devices
+        from pytest_gpucluster.provider.kind import devices, shared_disk
 
         path = self.folder / "kind.yaml"
-        tree = devices.tree(self.name) if fresh else None
+        tree = devices.tree(self.name, self.engine) if fresh else None
+        shared = shared_disk.make(self.name, self.engine) if fresh else None
         config.write(
             path,
             config.read(self.options.config),
@@ -165,6 +177,7 @@ class _Start:
             image=self.options.image,
             mounts=[(mount.host, mount.node) for mount in self.options.mounts],
             numa_tree=str(tree) if tree is not None else None,
+            shared=str(shared) if shared is not None else None,
         )
         made = manager.manager(self.engine, path, self.kubeconfig, self.log)
         made.create()
@@ -180,10 +193,10 @@ class _Filling:
     start: _Start
     made: Any
 
-    def fill(self, image: Any, wanted: Sequence[Any]) -> Mapping[str, Any]:
+    def fill(self, image: Any, wanted: Sequence[Any], *, fresh: bool) -> Mapping[str, Any]:
         from pytest_gpucluster.kube import connection as connections
         from pytest_gpucluster.kube import errors, objects
-        from pytest_gpucluster.provider.kind import addons, devices, waiting
+        from pytest_gpucluster.provider.kind import addons, devices, shared_disk, waiting
 
         start = self.start
         connection = connections.Connection.open(start.kubeconfig, f"kind-{start.name}")
@@ -193,9 +206,12 @@ class _Filling:
             found = api.list(objects.NODE)
             workers = _workers(found)
             self._payload(api, image, workers)
-            devices.install(
-                api, image.image, workers, start.profile.gpu_resource, start.profile.gpus_per_node
-            )
+            without = {str(node["metadata"]["name"]) for node in found if devices.without(node)}
+            count = start.profile.gpus_per_node
+            gpus = {name: 0 if name in without else count for name in workers}
+            having = [name for name in workers if name not in without]
+            devices.install(api, image.image, having, start.profile.gpu_resource, count)
+            shared_disk.install(api, start.name, fresh=fresh, asked=start.on_shared_disk)
             names = [str(node["metadata"]["name"]) for node in found]
             for addon in wanted:
                 addons.install(api, addon, lambda archive: self.made.load_archive(archive, names))
@@ -206,7 +222,7 @@ class _Filling:
             connection.close()
         return {
             "versions": {"kubernetes": str(found[0]["status"]["nodeInfo"]["kubeletVersion"])},
-            "nodes": [{"name": name} for name in workers],
+            "nodes": [{"name": name, "gpus": count} for name, count in gpus.items()],
             "server": connection.host,
             "payload": image.image,
             "addons": {addon.name: addon.digest for addon in wanted},

@@ -1,9 +1,10 @@
 """Remove kind clusters of ours: at the end of a run, when the next one begins, and for `gpucluster cleanup`."""
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable
 
-from pytest_gpucluster.provider.kind import claims, engine
+from pytest_gpucluster.provider.kind import claims, engine, shared_disk
 from pytest_gpucluster.provider.protocol import ProviderError
 
 DELETE_LIMIT = 180.0
@@ -38,8 +39,14 @@ def remove_unlocked(name: str) -> None:
     """Remove one cluster whose name the caller holds; otherwise as `remove`."""
     claim = claims.read(name)
     where = engine.find(claim.engine if claim else None)
+    # A node that does not run any more cannot do it; what then stays is told below.
+    with contextlib.suppress(ProviderError):
+        shared_disk.empty(name, where)
     where.ask_kind("delete", "cluster", "--name", name, limit=DELETE_LIMIT)
     claims.forget(name)
+    left = claims.shared_folder(name)
+    if left.exists():
+        raise ProviderError(f"it is gone, but {left} holds files of root: remove the folder as root")
 
 
 def remove_orphans() -> list[str]:

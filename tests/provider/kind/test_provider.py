@@ -34,12 +34,13 @@ def test_a_cluster_is_made_filled_and_removed(programs, api, tmp_path):
         assert claims.NAMED.match(name)
         assert pathlib.Path(cluster.kubeconfig) == run / "kubeconfig"
         assert stat.S_IMODE(pathlib.Path(cluster.kubeconfig).stat().st_mode) == 0o600
-        assert [node["role"] for node in made["nodes"]] == ["control-plane", "worker", "worker", "worker"]
+        assert [node["role"] for node in made["nodes"]] == ["control-plane", *["worker"] * 4]
+        assert [node.get("labels") for node in made["nodes"]].count({"gpucluster.dev/gpus": "0"}) == 1
         assert {node["image"] for node in made["nodes"]} == {"kindest/node:v1.37.2"}
         image = f"{payload.REPOSITORY}:{payload.digest(payload.folder())}"
         assert cluster.images == {"python": image, "torch": image}
         assert cluster.facts["versions"] == {"kubernetes": "v1.37.2"}
-        assert [each["name"] for each in cluster.facts["nodes"]] == ["c-worker", "c-worker2"]
+        assert cluster.facts["nodes"] == [{"name": name, "gpus": 8} for name in ("c-worker", "c-worker2")]
         (loaded,) = programs.calls("kind", "load", "image-archive")
         assert loaded[-2:] == ["--nodes", "c-worker,c-worker2"]
         assert not pathlib.Path(loaded[3]).exists()
@@ -58,7 +59,8 @@ def test_the_configuration_has_gates_alignment_and_what_is_mounted(programs, api
         (made,) = programs.clusters().values()
     assert made["featureGates"] == {"GenericWorkload": True, "WorkloadWithJob": True}
     assert made["runtimeConfig"] == {"scheduling.k8s.io/v1beta1": "true"}
-    kubelet = yaml.safe_load(made["kubeadmConfigPatches"][0])
+    patches = {each["kind"]: each for each in map(yaml.safe_load, made["kubeadmConfigPatches"])}
+    kubelet = patches["KubeletConfiguration"]
     assert (kubelet["topologyManagerPolicy"], kubelet["topologyManagerScope"]) == ("single-numa-node", "pod")
     assert (kubelet["failCgroupV1"], kubelet["nodeStatusUpdateFrequency"]) == (False, "2s")
     for node in made["nodes"]:
