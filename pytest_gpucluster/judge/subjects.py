@@ -132,6 +132,7 @@ ROLE_KEYS = (
     "subject", "control", "blocker", "contrast", "left", "right", "loser", "winner", "no-plugin", "wrong-master",
     "wrong-worker", "documented", "robust", "enqueued", "blocked", "neighbour", "held", "unanswered", "endpoint",
     "subdomain", "stalled", "over-quota", "unlabelled", "unknown-queue", "training", "storm", "inert",
+    "any-of", "all-of", "bounded", "recovers", "fails-at-once", "in-order", "after-ready", "after-complete",
 )  # fmt: skip
 
 

@@ -82,14 +82,16 @@ _SAYING_DONE = (
 )  # fmt: skip
 """Rows whose members report how they ended."""
 
+_OF_SETS = ("REF-009", "TRN-004", "TRN-006", "TRN-007")
+"""The same of rows whose members may be failed by others, but do not start again."""
 
 MUTANTS: base.Table = {
     "member.failed": base.Mutant(
         "one member of each gang is Failed: its kubelet evicted it",
         _befalls(_fail),
         {
-            **dict.fromkeys((*_ANY, *_BESIDE_ELASTIC, "INV-007"), "inconclusive"),
-            **dict.fromkeys(_AT_A_STORE, "environment"),
+            **dict.fromkeys((*_ANY, *_BESIDE_ELASTIC, "INV-007", "TRN-004", "TRN-007"), "inconclusive"),
+            **dict.fromkeys((*_AT_A_STORE, "TRN-006"), "environment"),
             "REF-009": "fail",
         },
     ),
@@ -98,7 +100,7 @@ MUTANTS: base.Table = {
         _befalls(_start_again),
         # Which containers of a pod that says nothing are ours is not known: another's may start again.
         dict.fromkeys(
-            (row for row in (*_ANY, *_BESIDE_ELASTIC, "REF-009") if row not in {"GANG-002", "NUMA-008"}),
+            (row for row in (*_ANY, *_BESIDE_ELASTIC, *_OF_SETS) if row not in {"GANG-002", "NUMA-008"}),
             "inconclusive",
         ),
     ),
