@@ -1,19 +1,10 @@
-"""Commands that nodes run: their end, and a cancellation in the very moment of the end."""
+"""Commands that nodes run: a cancellation in the very moment of their end."""
 
 import asyncio
 
 import pytest
 
 from pytest_gpucluster.node import process
-
-
-def test_a_command_says_its_code_and_what_it_wrote():
-    """Both streams count."""
-
-    async def scene():
-        assert await process.run(["sh", "-c", "echo out; echo err >&2; exit 3"], 10) == (3, "out\nerr\n")
-
-    asyncio.run(scene())
 
 
 def test_a_cancellation_in_the_moment_of_the_end_is_not_lost(monkeypatch):

@@ -20,6 +20,12 @@ def test_the_profile_knows_the_kinds_that_are_written():
     assert set(workload_kinds.SCHEDULERS) == set(workload_kinds.NAMES)
 
 
+def test_further_kinds_that_nobody_declared_leave_out_the_one_that_was():
+    """Whoever names another workload kind for a built-in cluster has said all that there is to say."""
+    declared = profile.load("embedded", cli=["workload.kind=jobset"]).profile.workload
+    assert (declared.kind, declared.further) == ("jobset", ())
+
+
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
