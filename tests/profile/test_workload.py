@@ -47,12 +47,13 @@ def test_mistakes_are_one_line(wanted, said):
     assert "\n" not in str(caught.value)
 
 
-def test_a_combination_that_nobody_wrote_is_one_line(monkeypatch):
+def test_a_combination_that_nobody_wrote_is_one_line():
     """The line names the schedulers that the kind is written for."""
-    monkeypatch.setitem(workload_kinds.SCHEDULERS, "jobset", ("native", "kueue"))
     with pytest.raises(profile.ProfileError) as caught:
-        profile.load("embedded", cli=["workload.kind=jobset"])
+        profile.load("embedded", cli=["workload.kind=jobset", "scheduler=kueue"])
     assert "workload.kind" in str(caught.value)
-    assert "cannot be written for `scheduler: volcano` (jobset is written for: native, kueue)" in str(
-        caught.value
+    said = (
+        "cannot be written for `scheduler: kueue` (jobset is written for: volcano, native, default-scheduler)"
     )
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
