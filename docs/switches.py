@@ -28,6 +28,8 @@ RECORDED = Path(__file__).resolve().parent.parent / "fixtures" / "recorded"
 
 READ_AS = {"mfu.baseline": "mfu.baseline_figures"}
 """Key -> where the evidence's header has what the key names, if it is not at the same place."""
+WAYS = ("further_schedulers", "workload.further")
+"""Keys that declare further ways to write a gang."""
 LISTED_WITH = {"fabric.floor_file": "fabric.floors", "mfu.floor_file": "mfu.floors"}
 """Key that names a shipped list -> key whose own list the scenario joins it to."""
 
@@ -113,6 +115,9 @@ def _of_scenario(scenario: Scenario, empty: Mapping[str, Any]) -> Iterator[str]:
     """Yield the keys without which a scenario finds nothing to try."""
     if scenario.needs.section in empty:
         yield scenario.needs.section
+    # Ways to write a gang are declared by two keys of which either suffices; a workload kind of its own by one.
+    ways = WAYS if scenario.needs.further else WAYS[-1:] if scenario.needs.workload else ()
+    yield from (key for key in ways if key in empty)
     if _tries(scenario, _full()):
         for key, value in empty.items():
             if (

@@ -28,7 +28,10 @@ def build(config: Mapping[str, Any]) -> Runtime:
     """
     with_volcano = bool(config.get("volcano", True))
     with_kueue = config.get("kueue") not in (None, False)
-    table = build_table(volcano=with_volcano, kueue=with_kueue, native=Gates.of(config).groups)
+    with_jobset = bool(config.get("jobset"))
+    table = build_table(
+        volcano=with_volcano, kueue=with_kueue, native=Gates.of(config).groups, jobset=with_jobset
+    )
     runtime = Runtime(Store(table), config)
     pod_admission.install(runtime)
     policy_engine.install(runtime)
@@ -43,6 +46,10 @@ def build(config: Mapping[str, Any]) -> Runtime:
         from pytest_gpucluster.embedded.kueue.installation import install as install_kueue
 
         install_kueue(runtime)
+    if with_jobset:
+        from pytest_gpucluster.embedded.jobset.installation import install as install_jobset
+
+        install_jobset(runtime)
     for part in (
         aggregation,
         garbage,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from pytest_gpucluster.embedded.defects import AT_START, CORE_DEFECTS
+from pytest_gpucluster.embedded.jobset import defects as jobset
 from pytest_gpucluster.embedded.kueue import defects as kueue
 from pytest_gpucluster.embedded.native import defects as native
 from pytest_gpucluster.embedded.volcano import defects as volcano
@@ -11,7 +12,13 @@ from pytest_gpucluster.plain.planted import Planted
 
 __all__ = ["AT_START", "DEFECTS", "switch", "unknown_defects"]
 
-DEFECTS: Mapping[str, str] = {**CORE_DEFECTS, **native.DEFECTS, **volcano.DEFECTS, **kueue.DEFECTS}
+DEFECTS: Mapping[str, str] = {
+    **CORE_DEFECTS,
+    **native.DEFECTS,
+    **volcano.DEFECTS,
+    **kueue.DEFECTS,
+    **jobset.DEFECTS,
+}
 """Every defect of the control plane with its description."""
 
 

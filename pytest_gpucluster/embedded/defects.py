@@ -26,6 +26,7 @@ AT_START: Final = frozenset(
         "admission.down",
         "controllers.down",
         "scheduler.down",
+        "jobset.absent",
         "kueue.absent",
         "kueue.webhook-down",
         "native.gate-off",

@@ -20,7 +20,7 @@ from pytest_gpucluster.embedded.native.gates import Gates
 KNOWN_KEYS = frozenset({
     "host", "port", "socket", "defects", "scheduler_period", "version", "owner_pid", "volcano",
     "default_queue_ready_delay", "faults", "bookmark_seconds", "job_backoff_seconds", "volcano_scheduler_conf",
-    "tokens", "tls", "kueue", "feature_gates", "pod_socket", "pod_address", "switchable", "volumes",
+    "tokens", "tls", "jobset", "kueue", "feature_gates", "pod_socket", "pod_address", "switchable", "volumes",
     "networks",
 })  # fmt: skip
 

@@ -255,6 +255,20 @@ def kueue_rows() -> list[ResourceType]:
     ]  # fmt: skip
 
 
+def jobset_rows() -> list[ResourceType]:
+    """Return the custom type that an installed JobSet adds."""
+    return [
+        _row(
+            "jobset.x-k8s.io/v1alpha2",
+            "jobsets",
+            "JobSet",
+            custom=True,
+            generation=True,
+            subresources=_STATUS,
+        )
+    ]
+
+
 def native_rows() -> list[ResourceType]:
     """Return the types of gangs of Kubernetes itself, which are served where their gate is on."""
     return [
@@ -271,7 +285,16 @@ def network_rows() -> list[ResourceType]:
     ]  # fmt: skip
 
 
-def build_table(*, volcano: bool = True, kueue: bool = False, native: bool = False) -> ResourceTable:
-    """Return the table of a cluster with or without Volcano, Kueue and native gangs."""
-    rows = core_rows() + network_rows() + (native_rows() if native else [])
-    return ResourceTable(rows + (volcano_rows() if volcano else []) + (kueue_rows() if kueue else []))
+def build_table(
+    *, volcano: bool = True, kueue: bool = False, native: bool = False, jobset: bool = False
+) -> ResourceTable:
+    """Return the table of a cluster with or without Volcano, Kueue, native gangs and JobSet."""
+    rows = core_rows() + network_rows()
+    for there, more in (
+        (native, native_rows),
+        (volcano, volcano_rows),
+        (kueue, kueue_rows),
+        (jobset, jobset_rows),
+    ):
+        rows += more() if there else []
+    return ResourceTable(rows)

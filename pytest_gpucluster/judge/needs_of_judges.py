@@ -27,6 +27,10 @@ _VICTIMS = ("elastic", "late", "tempted")
 _MADE = (names.VC_JOB, names.POD_GROUP, "Pod")
 """What a Job that was not refused would have made."""
 
+_OF_SETS = (names.BATCH_JOB, "Pod")
+"""What a JobSet is made of."""
+_FAILING_SETS = ("bounded", "recovers", "fails-at-once")
+
 NEEDED: Mapping[str, Needs] = {
     "checkpoint.async_pause.pauses_little": Needs(roles=("save",), facts=("paused",), given=("storage", "world")),
     "checkpoint.flush.reaches_durable": Needs(
@@ -229,6 +233,16 @@ NEEDED: Mapping[str, Needs] = {
     "rendezvous.unreachable_endpoint.ends_explained": Needs(
         facts=("barrier", "resolved"), some=("connected",), given=("within",), meant=("endpoint", "subdomain")
     ),
+    "trainer.failure_policy.restarts_bounded": Needs(
+        roles=_FAILING_SETS, watched=_OF_SETS, meant=_FAILING_SETS
+    ),
+    "trainer.stable_names.resolve": Needs(
+        roles=("subject",), watched=_OF_SETS, seen=("Service",), facts=("member", "waited"), given=("members", "within")
+    ),
+    "trainer.startup_order.in_order": Needs(
+        roles=("in-order", "after-ready", "after-complete"), watched=_OF_SETS
+    ),
+    "trainer.success_policy.ends_the_set": Needs(roles=("any-of", "all-of"), watched=_OF_SETS),
     "trainer.further_schedulers.further_hold": Needs(
         notes=("tries",), given=("currency", "resource", "schedulers", "slots", "total")
     ),

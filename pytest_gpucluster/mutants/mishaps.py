@@ -82,6 +82,8 @@ _SAYING_DONE = (
 )  # fmt: skip
 """Rows whose members report how they ended."""
 
+_OF_SETS = ("REF-009", "TRN-004", "TRN-006", "TRN-007")
+"""The same of rows whose members may be failed by others, but do not start again."""
 
 _OVER_SSH = ("PLG-008", "PLG-012", "PLG-009")
 """Rows whose members are still there at the end, or had failed before; the last one's are meant to fail."""
@@ -91,8 +93,8 @@ MUTANTS: base.Table = {
         "one member of each gang is Failed: its kubelet evicted it",
         _befalls(_fail),
         {
-            **dict.fromkeys((*_ANY, *_BESIDE_ELASTIC, "INV-007"), "inconclusive"),
-            **dict.fromkeys(_AT_A_STORE, "environment"),
+            **dict.fromkeys((*_ANY, *_BESIDE_ELASTIC, "INV-007", "TRN-004", "TRN-007"), "inconclusive"),
+            **dict.fromkeys((*_AT_A_STORE, "TRN-006"), "environment"),
             **dict.fromkeys(_OVER_SSH, "environment"),
             "REF-009": "fail",
         },
@@ -104,7 +106,7 @@ MUTANTS: base.Table = {
         dict.fromkeys(
             (
                 row
-                for row in (*_ANY, *_BESIDE_ELASTIC, *_OVER_SSH[:2], "REF-009")
+                for row in (*_ANY, *_BESIDE_ELASTIC, *_OVER_SSH[:2], *_OF_SETS)
                 if row not in {"GANG-002", "NUMA-008"}
             ),
             "inconclusive",

@@ -91,12 +91,18 @@ MUTANTS: base.Table = {
     "rendezvous.index-twice": base.Mutant(
         "the last member of an Indexed Job has the index of the first",
         index_twice,
-        {"RDZV-002": "fail", "RDZV-010": "inconclusive", "FAB-013": "inconclusive"},
+        {
+            "RDZV-002": "fail",
+            "RDZV-010": "inconclusive",
+            "FAB-013": "inconclusive",
+            "TRN-003": "fail",
+            "TRN-007": "fail",
+        },
     ),
     "rendezvous.another-host-name": base.Mutant(
         "a member of an Indexed Job has a host name that does not match its index",
         base.on("member", lambda w: w.update(hostname="worker-x7k2p"), alone=True),
-        {"RDZV-002": "fail"},
+        {"RDZV-002": "fail", "TRN-007": "fail"},
     ),
     "rendezvous.ddp-differs": base.Mutant(
         "one member's weights differ from those of one process after a step",
@@ -106,7 +112,7 @@ MUTANTS: base.Table = {
     "rendezvous.names-unanswered": base.Mutant(
         "no lookup of a member's name is answered",
         base.on("waited", _unanswered),
-        {"RDZV-002": "fail", "RDZV-003": "fail", "FAB-013": "environment"},
+        {"RDZV-002": "fail", "RDZV-003": "fail", "FAB-013": "environment", "TRN-007": "fail"},
     ),
     "rendezvous.wait-unbounded": base.Mutant(
         "a wait for names lasts longer than its bound",

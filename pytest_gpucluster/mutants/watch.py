@@ -55,7 +55,7 @@ _BY_VOLCANO = (
     "FAB-002", "FAB-003", "FAB-004", "FAB-005", "FAB-006", "FAB-010", "FAB-011", "FAB-012", "FAB-014",
     "FAB-015", "FAB-016", "FAB-017", "FAB-018",
     "FAB-019", "FAB-020", "FAB-021", "MFU-001", "MFU-002", "MFU-003", "MFU-004", "MFU-006",
-    "CKPT-001", "CKPT-002", "CKPT-003", "CKPT-004", "CKPT-005", "CKPT-006",
+    "CKPT-001", "CKPT-002", "CKPT-003", "CKPT-004", "CKPT-005", "CKPT-006", "TRN-003",
 )  # fmt: skip
 """Rows whose pods a Job of Volcano makes: who places them is not known if they name another scheduler than it does."""
 
@@ -67,7 +67,7 @@ MUTANTS: base.Table = {
         base.all_to(
             "inconclusive",
             "GANG-002 GANG-003 GANG-004 GANG-005 REF-001 REF-002 REF-005 REF-006 REF-007 REF-009 "
-            "LIFE-013 LIFE-014 TRN-003",
+            "LIFE-013 LIFE-014 TRN-003 TRN-006",
         ),
     ),
     "watch.cut": base.Mutant(
@@ -88,7 +88,7 @@ MUTANTS: base.Table = {
             "FAB-019 FAB-020 FAB-021 FAB-001 FAB-002 FAB-003 FAB-004 FAB-005 FAB-006 FAB-010 FAB-011 FAB-012 "
             "FAB-013 FAB-014 FAB-015 FAB-016 FAB-017 FAB-018 MFU-002 MFU-003 MFU-006 "
             "CKPT-001 CKPT-002 CKPT-003 CKPT-004 CKPT-006 HLT-003 FAB-007 HLT-004 "
-            "TRN-003",
+            "TRN-003 TRN-004 TRN-005 TRN-006",
         ),
     ),
     "scheduler.default": base.Mutant(

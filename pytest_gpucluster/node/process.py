@@ -107,8 +107,12 @@ async def run(command: Sequence[str], seconds: float) -> tuple[int | None, str]:
         )
     )
     await pipe.listen(said.append)
+    code: int | None = None
     try:
-        code: int | None = await asyncio.wait_for(process.wait(), seconds)
+        # Not `asyncio.wait_for`: that of Python 3.11 loses a cancellation that arrives in the moment in which the
+        # process ends, as that of a probe does whose container ends.
+        async with asyncio.timeout(seconds):
+            code = await process.wait()
     except TimeoutError:
         code = None
     finally:

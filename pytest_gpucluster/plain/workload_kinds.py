@@ -12,7 +12,8 @@ NAMES = (JOB, JOBSET)
 
 SCHEDULERS: Mapping[str, tuple[str, ...]] = {
     JOB: schedulers.NAMES,
-    JOBSET: schedulers.NAMES,
+    # Not yet for Kueue: its rows read Workloads of batch Jobs alone, and the embedded Kueue admits no JobSet.
+    JOBSET: (schedulers.VOLCANO, schedulers.NATIVE, schedulers.DEFAULT),
 }
 """Workload kind -> the schedulers that it can be written for."""
 

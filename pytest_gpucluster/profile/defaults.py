@@ -41,6 +41,7 @@ EMBEDDED: Mapping[str, Any] = {
     "provider": "embedded",
     "scheduler": "volcano",
     "further_schedulers": ["native"],
+    "workload": {"further": ["jobset"]},
     # Longer than pods take to start on a busy host; recorded for Kueue: it may fire up to a second early.
     "kueue": {"wait_for_pods_ready": 3.0},
     "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 2, "qos": "Guaranteed", "cpus": 1},

@@ -162,6 +162,7 @@ def _layers(
     for path, value, source in overrides:
         layers.put(path, value, source)
     _leave_out_scheduler(layers)
+    _leave_out_kind(layers)
     if "name" in layers.data:
         raise ProfileError(
             layers.source_of("name") or str(file), "name", "the file's name is the name: leave the key out"
@@ -176,6 +177,13 @@ def _leave_out_scheduler(layers: Layers) -> None:
     key = "further_schedulers"
     if layers.sources.get(key, "").startswith(OURS):
         layers.data[key] = [each for each in layers.data[key] if each != layers.data.get("scheduler")]
+
+
+def _leave_out_kind(layers: Layers) -> None:
+    """Take the workload kind out of further kinds that are ours: whoever names another kind says no more."""
+    workload = layers.data.get("workload")
+    if layers.sources.get("workload.further", "").startswith(OURS) and isinstance(workload, dict):
+        workload["further"] = [each for each in workload["further"] if each != workload.get("kind")]
 
 
 def _addons(own: Mapping[str, Any], overrides: Sequence[Given]) -> list[str]:

@@ -109,6 +109,7 @@ def control_plane_config(
         "volcano_scheduler_conf": SCHEDULER_CONF,
         "kueue": kueue_config(loaded),
         "networks": network_definitions(loaded),
+        "jobset": True,
         "tokens": [] if tokens is None else tokens.rows(),
     }
 

@@ -1,4 +1,4 @@
-"""Defects of further schedulers, and of native gangs where they are the main ones."""
+"""Defects of further schedulers, of native gangs where they are the main ones, and of JobSet."""
 
 from collections.abc import Mapping
 
@@ -8,4 +8,9 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
         for name in ("gate-off", "binds-partially", "basic-policy", "min-count-short", "forgets-room")
     },
     "native.never-says": {"TRN-003": "inconclusive"},
+    "jobset.absent": {"TRN-007": "fail"},
+    "jobset.keeps-others": {"TRN-004": "fail"},
+    "jobset.restarts-without-end": {"TRN-005": "fail"},
+    "jobset.ignores-order": {"TRN-006": "fail"},
+    "jobset.no-service": {"TRN-007": "fail"},
 }

@@ -4,6 +4,7 @@ The sizes are such that Volcano's gates at enqueue let them pass too (see `scarc
 set of nodes: three nodes of 8 hold three members of 5, or six of 3.
 """
 
+from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import NO_FURTHER, Needs, NotApplicable, Scenario, SlotPool, Stage, tried
 from pytest_gpucluster.scenario.predicates import all_bound, bound, exist, phase
 from pytest_gpucluster.scenario.programs import image
@@ -93,15 +94,17 @@ def _pair(stage: Stage, title: str, dialect: Dialect, pool: SlotPool) -> None:
 
 further = Scenario(
     name="further",
-    summary="for each further scheduler: a gang of 3 where 2 fit, and two gangs of 4 for the room of one",
+    summary="for each further way to write a gang: a gang of 3 where 2 fit, and two gangs of 4 for the room of one",
     run=run,
     needs=Needs(
         slot_nodes=NODES,
         slots_per_node=PER_NODE,
         nodes=NODES,
-        seconds=8,
+        seconds=16,
         gang=False,
         further=True,
         permissions=FILLER,
     ),
+    # A pod that names a PodGroup is placed by its minimum: whether the group was there must be known.
+    rests=(names.POD_GROUP, names.NATIVE_POD_GROUP),
 )

@@ -55,6 +55,21 @@ def indexed_job(stage: Stage, spec: GangSpec, service: str) -> dict[str, Any]:
     return job
 
 
+def wait_first(pod: dict[str, Any], python: str, wanted: list[str], within: float) -> None:
+    """Let a pod wait in an init container until all wanted names are known."""
+    main = pod["containers"][0]
+    init = {
+        "name": "wait-for-names",
+        "image": python,
+        "command": ["python", f"/workspace/{PROGRAM}"],
+        "args": ["wait", *wanted, f"--within={within:g}"],
+        "env": [*main["env"][:-1], {"name": "GPUCLUSTER_CONTAINER", "value": "wait-for-names"}],
+        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
+        "volumeMounts": list(main["volumeMounts"]),
+    }
+    pod["initContainers"] = [init]
+
+
 def waiting_job(
     stage: Stage, name: str, payload: str, wanted: list[str], *, members: int, within: float
 ) -> dict[str, Any]:
@@ -63,18 +78,7 @@ def waiting_job(
     python = image(stage, "python")
     role = Role("member", members, ("python", program), ("say",))
     job = indexed_job(stage, GangSpec(name, roles=(role,), image=python, payload=payload), name)
-    pod = job["spec"]["template"]["spec"]
-    main = pod["containers"][0]
-    init = {
-        "name": "wait-for-names",
-        "image": python,
-        "command": ["python", program],
-        "args": ["wait", *wanted, f"--within={within:g}"],
-        "env": [*main["env"][:-1], {"name": "GPUCLUSTER_CONTAINER", "value": "wait-for-names"}],
-        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
-        "volumeMounts": list(main["volumeMounts"]),
-    }
-    pod["initContainers"] = [init]
+    wait_first(job["spec"]["template"]["spec"], python, wanted, within)
     return job
 
 

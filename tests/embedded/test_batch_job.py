@@ -192,6 +192,21 @@ def test_deleting_a_job_deletes_its_pods():
     run(scene())
 
 
+def test_a_job_that_is_deleted_after_its_pods_lets_them_go():
+    """Foreground deletion waits for the pods, and nobody counts them any more: their finalizers must not hold them."""
+
+    async def scene():
+        async with cluster() as runtime:
+            store = runtime.store
+            store.create("Job.batch", job("j", 2))
+            await until(runtime, lambda: status(store).get("active") == 2)
+            store.delete("Job.batch", "default", "j", propagation="Foreground")
+            await until(runtime, lambda: store.find("Job.batch", "default", "j") is None)
+            assert store.list("Pod") == []
+
+    run(scene())
+
+
 def test_evicted_pod_counts_as_failed_and_is_replaced():
     """A pod that is deleted while it runs counts as failed and its index gets a new pod."""
 

@@ -20,6 +20,12 @@ def test_the_profile_knows_the_kinds_that_are_written():
     assert set(workload_kinds.SCHEDULERS) == set(workload_kinds.NAMES)
 
 
+def test_further_kinds_that_nobody_declared_leave_out_the_one_that_was():
+    """Whoever names another workload kind for a built-in cluster has said all that there is to say."""
+    declared = profile.load("embedded", cli=["workload.kind=jobset"]).profile.workload
+    assert (declared.kind, declared.further) == ("jobset", ())
+
+
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
@@ -41,12 +47,13 @@ def test_mistakes_are_one_line(wanted, said):
     assert "\n" not in str(caught.value)
 
 
-def test_a_combination_that_nobody_wrote_is_one_line(monkeypatch):
+def test_a_combination_that_nobody_wrote_is_one_line():
     """The line names the schedulers that the kind is written for."""
-    monkeypatch.setitem(workload_kinds.SCHEDULERS, "jobset", ("native", "kueue"))
     with pytest.raises(profile.ProfileError) as caught:
-        profile.load("embedded", cli=["workload.kind=jobset"])
+        profile.load("embedded", cli=["workload.kind=jobset", "scheduler=kueue"])
     assert "workload.kind" in str(caught.value)
-    assert "cannot be written for `scheduler: volcano` (jobset is written for: native, kueue)" in str(
-        caught.value
+    said = (
+        "cannot be written for `scheduler: kueue` (jobset is written for: volcano, native, default-scheduler)"
     )
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)

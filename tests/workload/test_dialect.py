@@ -12,7 +12,6 @@ QUESTIONS = {name: what for name, what in vars(protocol.Dialect).items() if not 
 
 ALLOWED = {
     "pytest_gpucluster/scenario/spec.py": "TRN-003 tries native gangs also if they are the main ones",
-    "pytest_gpucluster/scenario/permissions.py": "a component is compared, which bears the name of its scheduler",
 }
 """Files that compare a scheduler's name, with the reason."""
 

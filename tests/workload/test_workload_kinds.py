@@ -45,8 +45,9 @@ def test_each_member_asks_the_scheduler_for_the_gang(kind, scheduler):
 
 def test_the_queue_of_a_combination_is_that_of_its_scheduler():
     """Scenarios replace the queue of a dialect; the object must then name the new one."""
-    spoken = dataclasses.replace(dialect_for("kueue", "old", "jobset"), queue="new")
-    assert spoken.write(SPEC)["metadata"]["labels"] == {names.LABEL_KUEUE_QUEUE: "new"}
+    spoken = dataclasses.replace(dialect_for("volcano", "old", "jobset"), queue="new")
+    (group,) = spoken.before(SPEC)
+    assert group["spec"]["queue"] == "new"
 
 
 def test_a_jobset_has_one_replicated_job_per_role_and_the_one_that_ends_it_as_target():
@@ -69,6 +70,7 @@ def test_a_jobset_has_one_replicated_job_per_role_and_the_one_that_ends_it_as_ta
     [
         ("volcano", "jobsets", "no workload kind 'jobsets'; did you mean 'jobset'"),
         ("lsf", "jobset", "no way to write a gang for scheduler 'lsf'"),
+        ("kueue", "jobset", "no way to write a gang as jobset for scheduler 'kueue'"),
     ],
 )
 def test_what_does_not_exist_is_said_with_what_does(scheduler, kind, said):
@@ -84,7 +86,7 @@ def test_what_a_jobset_cannot_express_is_said():
         dialect_for("volcano", workload="jobset").write(plugged)
     least = GangSpec("a", roles=(Role("w", 2, ("x",)),), min_available=1)
     with pytest.raises(WorkloadError, match="no minimum below all members"):
-        dialect_for("kueue", workload="jobset").write(least)
+        dialect_for("default-scheduler", workload="jobset").write(least)
 
 
 def test_the_overlay_reaches_every_template_of_an_object_made_of_jobs():

@@ -95,12 +95,15 @@ class JobController:
 
     def _sync(self, key: Key) -> None:
         job = self._store.find("Job.batch", *key)
-        if job is None or is_deleting(job):
+        if job is None:
             return
         if job["spec"].get("managedBy") not in (None, "kubernetes.io/job-controller"):
             return
         uid = uid_of(job)
         pods = self._store.peek_all("Pod", key[0], lambda p: (controller_of(p) or {}).get("uid") == uid)
+        if is_deleting(job):
+            self._untrack(p for p in pods if is_tracked(p))  # foreground deletion waits for them
+            return
         counts = tally(job, pods)
         if _finished(job):
             self._untrack(p for p in pods if is_tracked(p) and p not in counts.active)

@@ -1,4 +1,4 @@
-"""What became of the objects that stand for a gang: Volcano and batch Jobs, PodGroups, and the events about them."""
+"""What became of the objects that stand for a gang: Volcano and batch Jobs, JobSets, PodGroups, and their events."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -69,11 +69,11 @@ class GroupStory:
 
 @dataclasses.dataclass(frozen=True)
 class JobStory:
-    """The life of one Volcano Job or batch Job.
+    """The life of one Volcano Job, batch Job or JobSet.
 
     Attributes:
         kind: kind key.
-        phases: (t, phase, key), one per change; of a batch Job: Complete or Failed.
+        phases: (t, phase, key), one per change; of a batch Job: Complete or Failed, of a JobSet: Completed or Failed.
         minimums: how many members it ever asked to be placed together, one per change; 0 where it does not say.
         tasks: the task entries of a Volcano Job.
     """
@@ -99,10 +99,19 @@ class JobStory:
         """Return how many pods the Job asks for at a time, 0 where it does not say."""
         if self.kind == names.VC_JOB:
             return sum(fields.number(task, "replicas") or 0 for task in self.tasks)
-        parallelism = fields.number(self.last, "spec", "parallelism")
-        parallelism = 1 if parallelism is None else parallelism
-        completions = fields.number(self.last, "spec", "completions")
-        return parallelism if completions is None else min(parallelism, completions)
+        if self.kind == names.JOBSET:
+            return sum(replicas_of(one) * pods_of_job(fields.sub(one, "template")) for one in self.replicated)
+        return pods_of_job(self.last)
+
+    @property
+    def replicated(self) -> list[fields.Object]:
+        """Return spec.replicatedJobs of a JobSet."""
+        return fields.items(self.last, "spec", "replicatedJobs")
+
+    @property
+    def owner_uid(self) -> str:
+        """Return the uid of what controls it (the JobSet of a batch Job), "" for nothing."""
+        return fields.text(fields.owner(self.last), "uid")
 
     @property
     def plugins(self) -> fields.Object:
@@ -135,6 +144,20 @@ class JobStory:
         return self.phases[-1][1] if self.phases else ""
 
 
+def pods_of_job(job: fields.Object) -> int:
+    """Return how many pods a batch Job, or the template of one, asks for at a time."""
+    parallelism = fields.number(job, "spec", "parallelism")
+    parallelism = 1 if parallelism is None else parallelism
+    completions = fields.number(job, "spec", "completions")
+    return parallelism if completions is None else min(parallelism, completions)
+
+
+def replicas_of(replicated: fields.Object) -> int:
+    """Return how many Jobs a replicated Job of a JobSet asks for."""
+    count = fields.number(replicated, "replicas")
+    return 1 if count is None else count
+
+
 _MINIMUM: Mapping[str, tuple[str, ...]] = {
     names.POD_GROUP: ("spec", "minMember"),
     names.NATIVE_POD_GROUP: ("spec", "schedulingPolicy", "gang", "minCount"),
@@ -154,16 +177,23 @@ def _stated(lines: tuple[Line, ...]) -> tuple[Stated, ...]:
     return tuple(found)
 
 
+_ENDS: Mapping[str, tuple[str, ...]] = {
+    names.BATCH_JOB: ("Complete", "Failed"),
+    names.JOBSET: ("Completed", "Failed"),
+}
+"""Kind of a Job that tells its end by conditions -> their types."""
+
+
 def _changes(lines: tuple[Line, ...], read: str) -> tuple[tuple[float, str, str], ...]:
     found: list[tuple[float, str, str]] = []
     for line in lines:
         status = fields.sub(line.object, "status")
-        if read == "batch":
+        if read in _ENDS:
             phase = next(
                 (
                     str(c.get("type"))
                     for c in fields.items(status, "conditions")
-                    if c.get("type") in ("Complete", "Failed") and c.get("status") == "True"
+                    if c.get("type") in _ENDS[read] and c.get("status") == "True"
                 ),
                 "",
             )
@@ -228,7 +258,7 @@ def _job(kind: str, lines: tuple[Line, ...]) -> JobStory:
         kind=kind,
         created=lines[0].t,
         deleted=_deleted(lines),
-        phases=_changes(lines, "job" if kind == names.VC_JOB else "batch"),
+        phases=_changes(lines, "job" if kind == names.VC_JOB else kind),
         minimums=_stated(lines),
         last=last,
         key=lines[0].key,
@@ -247,10 +277,10 @@ def read_groups(evidence: Evidence) -> tuple[GroupStory, ...]:
 
 
 def read_jobs(evidence: Evidence) -> tuple[JobStory, ...]:
-    """Return the story of every Volcano Job and batch Job, in order of first appearance."""
+    """Return the story of every Volcano Job, batch Job and JobSet, in order of first appearance."""
     found = [
         _job(kind, evidence.history(uid))
-        for kind in (names.VC_JOB, names.BATCH_JOB)
+        for kind in (names.VC_JOB, names.BATCH_JOB, names.JOBSET)
         for uid in evidence.uids(kind)
         if uid
     ]
@@ -308,5 +338,5 @@ def groups(evidence: Evidence) -> tuple[GroupStory, ...]:
 
 
 def jobs(evidence: Evidence) -> tuple[JobStory, ...]:
-    """Return the story of every Volcano Job and batch Job; read once per evidence."""
+    """Return the story of every Volcano Job, batch Job and JobSet; read once per evidence."""
     return evidence.derived(read_jobs)

@@ -19,6 +19,9 @@ ANNOTATION_GROUP = "scheduling.k8s.io/group-name"
 ANNOTATION_INDEX = "batch.kubernetes.io/job-completion-index"
 LABEL_VC_JOB = "volcano.sh/job-name"
 LABEL_TASK = "volcano.sh/task-spec"
+LABEL_REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
+LABEL_JOB_OF_SET = "jobset.sigs.k8s.io/job-global-index"
+"""Of the pods of a JobSet: which of its Jobs they are of, over all replicated Jobs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,8 +82,9 @@ class PodStory:
 
     @property
     def task(self) -> str:
-        """Return the task (role) of the pod in its Volcano Job, or ""."""
-        return str(self.labels.get(LABEL_TASK) or self.annotations.get(LABEL_TASK) or "")
+        """Return the task (role) of the pod in its Volcano Job, or its replicated Job in its JobSet, or ""."""
+        stated = self.labels.get(LABEL_TASK) or self.annotations.get(LABEL_TASK)
+        return str(stated or self.labels.get(LABEL_REPLICATED_JOB) or "")
 
     @property
     def scheduler(self) -> str:
@@ -98,7 +102,10 @@ class PodStory:
         index = self.annotations.get(ANNOTATION_INDEX)
         if index is None:
             index = self.labels.get(ANNOTATION_INDEX)
-        return self.name if index is None else f"index {index}"
+        if index is None:
+            return self.name
+        job = self.labels.get(LABEL_JOB_OF_SET)
+        return f"index {index}" if job is None else f"job {job} index {index}"
 
     @property
     def group_name(self) -> str:

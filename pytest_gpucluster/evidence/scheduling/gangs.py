@@ -175,7 +175,7 @@ class Gang:
         """Return the queue of Volcano, or the LocalQueue of Kueue, "" where there is none."""
         if self.job is not None and self.job.kind == names.VC_JOB:
             return fields.text(self.job.last, "spec", "queue") or "default"
-        if self.job is not None and self.job.kind == names.BATCH_JOB:
+        if self.job is not None and self.job.kind in (names.BATCH_JOB, names.JOBSET):
             return str(fields.sub(self.job.last, "metadata", "labels").get(names.LABEL_KUEUE_QUEUE) or "")
         return next((group.queue for group in self.groups if group.queue), "")
 
@@ -226,8 +226,14 @@ class _Finder:
         by_job_label = _by(
             self._pods.values(), lambda pod: f"{pod.namespace}/{pod.labels.get(LABEL_VC_JOB) or ''}"
         )
+        sets = {job.uid for job in self._jobs if job.kind == names.JOBSET}
         for job in self._jobs:
+            if job.owner_uid in sets:
+                continue  # one Job of a JobSet: its pods are members of the set
             mine = by_owner.get(job.uid, [])
+            if job.kind == names.JOBSET:
+                children = [one.uid for one in self._jobs if one.owner_uid == job.uid]
+                mine = [*mine, *(pod for uid in children for pod in by_owner.get(uid, []))]
             if job.kind == names.VC_JOB:
                 marked = by_job_label.get(f"{job.namespace}/{job.name}", [])
                 mine = [*mine, *(p for p in marked if not fields.owner(p.last) and self._may_be_of(job, p))]
@@ -270,7 +276,7 @@ class _Finder:
         mine = [*mine, *self._strays(groups)]
         size = job.size or len({pod.slot for pod in mine})
         stated = fields.number(job.last, "spec", "minAvailable") if job.kind == names.VC_JOB else None
-        if job.kind == names.BATCH_JOB:
+        if job.kind in (names.BATCH_JOB, names.JOBSET):
             stated = job.gang_minimum or max((group.minimum for group in groups), default=0)
         if not stated and not size:
             stated = max((group.minimum for group in groups), default=0)

@@ -18,7 +18,11 @@ def test_native_gangs_hold_on_the_embedded_cluster():
     assert found.observed.startswith("native: ")
     for word in further_schedulers.JUDGES:
         assert f"{word} holds" in found.observed
-    assert {number.name.partition(":")[0] for number in found.numbers} == {"native"}
+    assert {number.name.partition(":")[0] for number in found.numbers} == {
+        "native",
+        "jobset-native",
+        "jobset-volcano",
+    }
 
 
 def test_nothing_tried_is_not_decided():
