@@ -111,13 +111,12 @@ def _full() -> Profile:
 
 def _of_scenario(scenario: Scenario, empty: Mapping[str, Any]) -> Iterator[str]:
     """Yield the keys without which a scenario finds nothing to try."""
-    if scenario.needs.section in empty:
-        yield scenario.needs.section
+    yield from (section for section in scenario.needs.sections if section in empty)
     if _tries(scenario, _full()):
         for key, value in empty.items():
             if (
                 "." not in key
-                and key != scenario.needs.section
+                and key not in scenario.needs.sections
                 and not _tries(scenario, _full().model_copy(update={key: value}))
             ):
                 yield key
@@ -141,6 +140,12 @@ def _of_judge(row: Requirement, empty: Mapping[str, Any]) -> Iterator[str]:
         key: value for key, value in empty.items() if not any(each.startswith(f"{key}.") for each in empty)
     }
     told = {key: value for key, value in leaves.items() if _dig(evidence.given, READ_AS.get(key, key))}
+    sections = {key: value for key, value in empty.items() if key not in leaves and _dig(evidence.given, key)}
+    yield from (
+        key
+        for key, value in sections.items()
+        if not _judged(row, evidence, _with(evidence.given, {key: value}))
+    )
     nothing = _judged(row, evidence, _with(evidence.given, told))
     for key, value in told.items():
         others = {other: told[other] for other in told if other != key}

@@ -131,7 +131,7 @@ Member = tuple[str, str, str]
 ROLE_KEYS = (
     "subject", "control", "blocker", "contrast", "left", "right", "loser", "winner", "no-plugin", "wrong-master",
     "wrong-worker", "documented", "robust", "enqueued", "blocked", "neighbour", "held", "unanswered", "endpoint",
-    "subdomain", "stalled", "over-quota", "unlabelled", "unknown-queue", "training", "storm", "inert",
+    "subdomain", "stalled", "over-quota", "unlabelled", "unknown-queue", "training", "storm", "inert", "across",
 )  # fmt: skip
 
 

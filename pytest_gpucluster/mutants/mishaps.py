@@ -88,8 +88,8 @@ MUTANTS: base.Table = {
         "one member of each gang is Failed: its kubelet evicted it",
         _befalls(_fail),
         {
-            **dict.fromkeys((*_ANY, *_BESIDE_ELASTIC, "INV-007"), "inconclusive"),
-            **dict.fromkeys(_AT_A_STORE, "environment"),
+            **dict.fromkeys((*_ANY, *_BESIDE_ELASTIC, "GANG-012", "INV-007"), "inconclusive"),
+            **dict.fromkeys((*_AT_A_STORE, "KUE-007"), "environment"),
             "REF-009": "fail",
         },
     ),
@@ -98,7 +98,11 @@ MUTANTS: base.Table = {
         _befalls(_start_again),
         # Which containers of a pod that says nothing are ours is not known: another's may start again.
         dict.fromkeys(
-            (row for row in (*_ANY, *_BESIDE_ELASTIC, "REF-009") if row not in {"GANG-002", "NUMA-008"}),
+            (
+                row
+                for row in (*_ANY, *_BESIDE_ELASTIC, "GANG-012", "KUE-007", "REF-009")
+                if row not in {"GANG-002", "NUMA-008"}
+            ),
             "inconclusive",
         ),
     ),

@@ -34,6 +34,7 @@ def asked_in(path):
 def test_a_scenario_asks_for_nothing_that_it_does_not_declare(name):
     """The recorded run of each scenario stays within what `gpucluster rbac` would grant for it."""
     declared = permissions.of_scenario(SCENARIOS[name], PROFILE, namespace=None)
+    declared |= permissions.of_proofs([SCENARIOS[name]], PROFILE, namespace=None)
     for text in SCENARIOS[name].needs.wishes:
         declared |= set(kube.parse(text))
     path = RECORDED / f"{name}.jsonl"

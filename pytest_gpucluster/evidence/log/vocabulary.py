@@ -239,6 +239,7 @@ ROLES: Mapping[str, str] = {
     "storm": "an elastic job of which one rank fails each time",
     "inert": "an elastic job whose store is inside its first worker",
     "suspended": "a Job that is suspended and resumed",
+    "across": "a gang that fits only across domains of the network",
 }
 """Role -> who plays it; a role that further schedulers play has their name before it, as in `native:subject`."""
 
