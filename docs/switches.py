@@ -113,8 +113,7 @@ def _full() -> Profile:
 
 def _of_scenario(scenario: Scenario, empty: Mapping[str, Any]) -> Iterator[str]:
     """Yield the keys without which a scenario finds nothing to try."""
-    if scenario.needs.section in empty:
-        yield scenario.needs.section
+    yield from (section for section in scenario.needs.sections if section in empty)
     # Ways to write a gang are declared by two keys of which either suffices; a workload kind of its own by one.
     ways = WAYS if scenario.needs.further else WAYS[-1:] if scenario.needs.workload else ()
     yield from (key for key in ways if key in empty)
@@ -122,7 +121,7 @@ def _of_scenario(scenario: Scenario, empty: Mapping[str, Any]) -> Iterator[str]:
         for key, value in empty.items():
             if (
                 "." not in key
-                and key != scenario.needs.section
+                and key not in scenario.needs.sections
                 and not _tries(scenario, _full().model_copy(update={key: value}))
             ):
                 yield key
@@ -146,6 +145,12 @@ def _of_judge(row: Requirement, empty: Mapping[str, Any]) -> Iterator[str]:
         key: value for key, value in empty.items() if not any(each.startswith(f"{key}.") for each in empty)
     }
     told = {key: value for key, value in leaves.items() if _dig(evidence.given, READ_AS.get(key, key))}
+    sections = {key: value for key, value in empty.items() if key not in leaves and _dig(evidence.given, key)}
+    yield from (
+        key
+        for key, value in sections.items()
+        if not _judged(row, evidence, _with(evidence.given, {key: value}))
+    )
     nothing = _judged(row, evidence, _with(evidence.given, told))
     for key, value in told.items():
         others = {other: told[other] for other in told if other != key}

@@ -242,6 +242,7 @@ def kueue_rows() -> list[ResourceType]:
     return [
         _row(group, "resourceflavors", "ResourceFlavor", "flavor", "flavors", "rf", namespaced=False,
              custom=True, generation=True),
+        _row(group, "topologies", "Topology", namespaced=False, custom=True, generation=True),
         _row(group, "admissionchecks", "AdmissionCheck", namespaced=False, custom=True, generation=True,
              subresources=_STATUS),
         _row(group, "clusterqueues", "ClusterQueue", "cq", namespaced=False, custom=True, generation=True,

@@ -104,6 +104,9 @@ NEEDED: Mapping[str, Needs] = {
     "gang.min_available.minimum_defaulted": Needs(given=(*_SIZE, "omitted")),
     "gang.min_available.never_below_minimum": Needs(notes=("slots-set",), given=_SCARCE),
     "gang.min_available.roles_gated": Needs(notes=("slots-set",), given=(*_SCARCE, "role_minimums")),
+    "gang.one_domain.stays_in_one_domain": Needs(
+        roles=("subject", "across"), seen=("Node",), given=("resource", "topology"), meant=("across",)
+    ),
     "gang.runs_whole.half_placed_control": Needs(notes=("scarce",), given=_SCARCE),
     "gang.runs_whole.runs_whole": Needs(facts=("barrier", "resolved"), some=("connected",), given=_SCARCE),
     "gang.scheduler_name.field_named_control": Needs(given=("cases",)),
@@ -120,7 +123,7 @@ NEEDED: Mapping[str, Needs] = {
     "inventory.rdma_count.rdma_as_declared": Needs(seen=("Node",), given=("rdma",)),
     "inventory.scheduler_parts.scheduler_answers": Needs(given=_SIZE),
     "inventory.security_floors.not_below_floors": Needs(seen=("Node",), given=("security",)),
-    "inventory.topology_labels.labels_carried": Needs(seen=("Node",)),
+    "inventory.topology_labels.labels_carried": Needs(seen=("Node",), given=("topology",)),
     "inventory.training_queue.queue_fits": Needs(seen=("Node",)),
     "inventory.versions.versions_supported": Needs(seen=("Node",), given=("versions",)),
     "kueue.admission.runs_once_admitted": Needs(seen=("ClusterQueue", "Node", "Workload")),
@@ -128,6 +131,10 @@ NEEDED: Mapping[str, Needs] = {
     "kueue.over_quota.over_quota_held": Needs(seen=("ClusterQueue", "LocalQueue", "Workload")),
     "kueue.queue_label.label_decides": Needs(seen=("Workload",)),
     "kueue.status_and_pods.status_and_pods_agree": Needs(seen=("ClusterQueue", "Workload"), notes=("commanded",)),
+    "kueue.topology.keeps_domain": Needs(
+        roles=("subject", "across"), seen=("ClusterQueue", "Node", "Workload"),
+        given=("resource", "topology"), meant=("across",)
+    ),
     "kueue.two_teams.take_turns": Needs(seen=("ClusterQueue", "Workload")),
     "kueue.wait_for_pods_ready.evicts_what_is_not_ready": Needs(seen=("Workload",)),
     "plugins.mpi_control.unreachable_without_plugins": Needs(

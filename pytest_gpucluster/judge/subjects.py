@@ -133,7 +133,7 @@ ROLE_KEYS = (
     "wrong-worker", "documented", "robust", "enqueued", "blocked", "neighbour", "held", "unanswered", "endpoint",
     "subdomain", "stalled", "over-quota", "unlabelled", "unknown-queue", "training", "storm", "inert", "ssh", "mpi",
     "unplugged",
-    "any-of", "all-of", "bounded", "recovers", "fails-at-once", "in-order", "after-ready", "after-complete",
+    "any-of", "all-of", "bounded", "recovers", "fails-at-once", "in-order", "after-ready", "after-complete", "across",
 )  # fmt: skip
 
 

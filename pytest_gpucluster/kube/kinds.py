@@ -82,6 +82,7 @@ TABLE: tuple[KindInfo, ...] = (
     *_rows("scheduling.volcano.sh/v1beta1", "PodGroup:podgroups Queue:queues!"),
     *_rows("kueue.x-k8s.io/v1beta2", "ClusterQueue:clusterqueues! LocalQueue:localqueues Workload:workloads"),
     *_rows("kueue.x-k8s.io/v1beta2", "ResourceFlavor:resourceflavors! AdmissionCheck:admissionchecks!"),
+    *_rows("kueue.x-k8s.io/v1beta2", "Topology:topologies!"),
     *_rows("scheduling.k8s.io/v1beta1", "PodGroup:podgroups Workload:workloads"),
     *_rows("jobset.x-k8s.io/v1alpha2", "JobSet:jobsets"),
     *_rows("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet:leaderworkersets"),

@@ -317,7 +317,7 @@ MUTANTS: base.Table = {
             "REF-007": "inconclusive",
             "LIFE-013": "inconclusive",
             "LIFE-014": "inconclusive",
-            **base.all_to("fail", "GANG-002 GANG-003 GANG-004 GANG-005 REF-009 TRN-003"),
+            **base.all_to("fail", "GANG-002 GANG-003 GANG-004 GANG-005 GANG-012 REF-009 TRN-003"),
         },
     ),
     "moment.ends-alone": base.Mutant(

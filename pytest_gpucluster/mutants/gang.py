@@ -179,6 +179,7 @@ MUTANTS: base.Table = {
         bind_one_early,
         {
             "GANG-002": "fail",
+            "GANG-012": "fail",
             "GANG-003": "fail",
             "GANG-004": "fail",
             "GANG-005": "fail",

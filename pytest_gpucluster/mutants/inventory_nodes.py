@@ -159,8 +159,8 @@ _NOT_FREE: Mapping[str, str] = dict.fromkeys(("NUMA-002", "NUMA-005", "NUMA-007"
 """A node offers no devices, so that a pod may have been rejected for want of them."""
 
 
-_NO_SUCH_SLOTS = base.all_to("inconclusive", "GANG-002 TRN-003")
-"""The driver's note of what it left free is not what the nodes show."""
+_NO_SUCH_SLOTS = base.all_to("inconclusive", "GANG-002 GANG-012 KUE-007 TRN-003")
+"""The nodes do not show the slots that the driver put there or left free."""
 
 MUTANTS: base.Table = {
     "inventory.plugin-gone": base.Mutant(

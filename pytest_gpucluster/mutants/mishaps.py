@@ -93,9 +93,9 @@ MUTANTS: base.Table = {
         "one member of each gang is Failed: its kubelet evicted it",
         _befalls(_fail),
         {
-            **dict.fromkeys((*_ANY, *_BESIDE_ELASTIC, "INV-007", "TRN-004", "TRN-007"), "inconclusive"),
-            **dict.fromkeys((*_AT_A_STORE, "TRN-006"), "environment"),
-            **dict.fromkeys(_OVER_SSH, "environment"),
+            **dict.fromkeys((*_ANY, *_BESIDE_ELASTIC, "GANG-012", "INV-007", "TRN-004", "TRN-007"), "inconclusive"),
+            **dict.fromkeys((*(*_AT_A_STORE, "TRN-006"), "environment"),
+            **dict.fromkeys(_OVER_SSH, "KUE-007"), "environment"),
             "REF-009": "fail",
         },
     ),
@@ -106,7 +106,7 @@ MUTANTS: base.Table = {
         dict.fromkeys(
             (
                 row
-                for row in (*_ANY, *_BESIDE_ELASTIC, *_OVER_SSH[:2], *_OF_SETS)
+                for row in (*_ANY, *_BESIDE_ELASTIC, *_OVER_SSH[:2], *_OF_SETS, "GANG-012", "KUE-007")
                 if row not in {"GANG-002", "NUMA-008"}
             ),
             "inconclusive",

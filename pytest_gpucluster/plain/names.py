@@ -26,6 +26,9 @@ the plugin reports no NUMA node. NVIDIA_VISIBLE_DEVICES has the ids alone, as th
 LABEL_KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 """Label of a Job that names its LocalQueue of Kueue."""
 
+ANNOTATION_KUEUE_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+"""Annotation of a pod template by which Kueue is asked for one domain of a level."""
+
 VC_JOB = "Job.batch.volcano.sh"
 BATCH_JOB = "Job.batch"
 JOBSET = "JobSet"

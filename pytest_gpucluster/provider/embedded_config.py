@@ -23,8 +23,8 @@ VERSION = "v1.37.0"
 SUBNET = "10.88.0.0/16"
 POD_SOCKET = "pods.sock"
 """Name of the socket on which the control plane speaks TLS to pods."""
-FEATURE_GATES = {"GenericWorkload": True, "WorkloadWithJob": True}
-"""As in the configuration of a kind cluster: Kubernetes 1.37 itself has both off."""
+FEATURE_GATES = {"GenericWorkload": True, "WorkloadWithJob": True, "TopologyAwareWorkloadScheduling": True}
+"""As in the configuration of a kind cluster: Kubernetes 1.37 itself has all of them off."""
 
 SCHEDULER_CONF = """\
 actions: "enqueue, allocate, preempt, reclaim, backfill"

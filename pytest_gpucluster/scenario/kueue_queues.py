@@ -1,7 +1,7 @@
 """Quota of Kueue of our own: a flavor, a ClusterQueue and LocalQueues, private to a scenario and a run.
 
-They go in the order in which Kueue lets them go: Jobs first, then the ClusterQueue, last the flavor; until then
-finalizers hold them.
+They go in the order in which Kueue lets them go: Jobs first, then the ClusterQueue, the flavor, and last its topology;
+until then finalizers hold them.
 """
 
 import dataclasses
@@ -13,9 +13,13 @@ from pytest_gpucluster.scenario import live, submit
 
 Obj = dict[str, Any]
 
+TOPOLOGY = objects.table_row("Topology")
 FLAVOR = objects.table_row("ResourceFlavor")
 CLUSTER_QUEUE = objects.table_row("ClusterQueue")
 LOCAL_QUEUE = objects.table_row("LocalQueue")
+
+EVERY_NODE: Mapping[str, str] = {"kubernetes.io/os": "linux"}
+"""Label of the nodes behind a flavor with a topology, which must name one: those that also tell their place count."""
 
 PLENTY: Mapping[str, str] = {"cpu": "1000", "memory": "10Ti"}
 """What every member asks a little of: every resource that a pod asks for has to be covered."""
@@ -43,15 +47,25 @@ class Quota:
         return next(iter(self.local.values()))
 
 
-def manifests(name: str, local: Sequence[str], quota: Mapping[str, Any], *, cohort: str = "") -> list[Obj]:
-    """Return the flavor, the ClusterQueue and its LocalQueues.
+def manifests(
+    name: str,
+    local: Sequence[str],
+    quota: Mapping[str, Any],
+    *,
+    cohort: str = "",
+    topology: Sequence[str] = (),
+) -> list[Obj]:
+    """Return the flavor, the ClusterQueue and its LocalQueues; with a topology that too, first of all.
 
     Args:
         name: of flavor and ClusterQueue, which lie outside our namespace.
         local: names of the LocalQueues.
         quota: resource -> nominal quota.
         cohort: the cohort, "" for none.
+        topology: node labels of the levels by which Jobs are placed, coarse to fine; () where nodes are not looked at.
     """
+    levels = {"levels": [{"nodeLabel": label} for label in topology]}
+    placed = {"nodeLabels": dict(EVERY_NODE), "topologyName": name} if topology else {}
     amounts = {**PLENTY, **{resource: str(value) for resource, value in quota.items()}}
     flavor = {
         "name": name,
@@ -65,7 +79,8 @@ def manifests(name: str, local: Sequence[str], quota: Mapping[str, Any], *, coho
     if cohort:
         spec["cohortName"] = cohort
     return [
-        _object(FLAVOR, name, {}),
+        *([_object(TOPOLOGY, name, levels)] if topology else []),
+        _object(FLAVOR, name, placed),
         _object(CLUSTER_QUEUE, name, spec),
         *(_object(LOCAL_QUEUE, one, {"clusterQueue": name}) for one in local),
     ]

@@ -45,10 +45,12 @@ def place(
     stack: cleanup.CleanupStack,
     scenario: str,
     *,
-    nodes: int,
+    nodes: int | Sequence[str],
     per_node: int | Sequence[int],
 ) -> SlotPool:
     """Put slots on nodes, as many on each or so many on the first, the second ..., and wait until they can be used.
+
+    Nodes are named, or as many are chosen as are asked for.
 
     Raises:
         EnvironmentProblem: too few nodes that pods can be placed on, no permission, or a kubelet that does not take
@@ -56,8 +58,8 @@ def place(
     """
     if not site.profile.slots:
         raise errors.EnvironmentProblem(f"the profile {site.profile.name} does not permit slots on nodes")
-    chosen = _choose(view, site, nodes)
-    wanted = [per_node] * nodes if isinstance(per_node, int) else list(per_node)
+    chosen = _choose(view, site, nodes) if isinstance(nodes, int) else tuple(nodes)
+    wanted = [per_node] * len(chosen) if isinstance(per_node, int) else list(per_node)
     pool = SlotPool(sites.slot_resource(scenario, site.run_id), dict(zip(chosen, wanted, strict=True)))
     resource = pool.resource
     for name in chosen:

@@ -34,6 +34,7 @@ class Needs:
         queue: whether the queues of the declared scheduler are watched although it creates no gang.
         workload: workload kind without whose controller the scenario does not apply, such as `jobset`; "" for none.
         section: section of the profile without which the scenario does not apply, such as `kueue`; "" for none.
+        placed: whether it does not apply without the section `topology` either.
         permissions: what it asks for beside lists and watches of its kinds, its gang and its slots, each as
             `VERB[,VERB] RESOURCE[.GROUP][/SUBRESOURCE] [in NAMESPACE]`: `create configmaps`, `get pods/log`,
             `create,delete queues.scheduling.volcano.sh`; `{volcano}` for NAMESPACE is where that component is
@@ -58,8 +59,14 @@ class Needs:
     further: bool = False
     workload: str = ""
     section: str = ""
+    placed: bool = False
     permissions: tuple[str, ...] = ()
     wishes: tuple[str, ...] = ()
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """Return the sections of the profile without which the scenario does not apply."""
+        return tuple(section for section in (self.section, "topology" if self.placed else "") if section)
 
 
 KINDS: tuple[str, ...] = ("Pod", "Event", "Service", "ConfigMap", "Node")
@@ -90,9 +97,10 @@ class Scenario:
 
     def undeclared(self, profile: "Profile") -> str:
         """Return why the scenario does not apply by what a profile declares, "" if it may."""
-        needs, section = self.needs, self.needs.section
-        if section and getattr(profile, section) is None:
-            return f"the profile does not declare `{section}`"
+        needs = self.needs
+        for section in needs.sections:
+            if getattr(profile, section) is None:
+                return f"the profile does not declare `{section}`"
         if needs.further and not tried(profile):
             return NO_FURTHER
         if needs.workload and needs.workload not in profile.workload.declared:

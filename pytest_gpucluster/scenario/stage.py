@@ -99,11 +99,11 @@ class Stage(waiting.Waiting):
 
     # -- doing -------------------------------------------------------------------------------------------------------
 
-    def slots(self, nodes: int, per_node: int | Sequence[int]) -> SlotPool:
+    def slots(self, nodes: int | Sequence[str], per_node: int | Sequence[int]) -> SlotPool:
         """Put slots on nodes until cleanup; the nodes become context of the evidence.
 
         Args:
-            nodes: how many nodes.
+            nodes: how many nodes, or their names.
             per_node: slots of each, or of the first, the second ...
 
         Raises:
@@ -159,6 +159,7 @@ class Stage(waiting.Waiting):
         teams: Sequence[str] = ("team",),
         suffix: str = "",
         cohort: str = "",
+        topology: Sequence[str] = (),
     ) -> kueue_queues.Quota:
         """Make a ClusterQueue of Kueue of our own with its flavor and LocalQueues; wait until they are Active.
 
@@ -167,12 +168,14 @@ class Stage(waiting.Waiting):
             teams: names of the LocalQueues, in our namespace, that lead to it.
             suffix: what tells two of one scenario apart.
             cohort: queues of one cohort borrow from each other.
+            topology: node labels of the levels by which its Jobs are placed, () where nodes are not looked at.
         """
         name = volcano_queues.name_of(self.name, self._site.run_id, suffix)
         local = {team: names.safe_name(self.name, *([suffix] if suffix else []), team) for team in teams}
-        wanted = kueue_queues.manifests(name, tuple(local.values()), quota, cohort=cohort)
+        wanted = kueue_queues.manifests(name, tuple(local.values()), quota, cohort=cohort, topology=topology)
         made = [self.submit(one, role="queue") for one in wanted]
-        found = kueue_queues.Quota(name, local, ok=all(one.ok for one in made), handle=made[1])
+        own = next(one for one in made if one.kind == kueue_queues.CLUSTER_QUEUE.key)
+        found = kueue_queues.Quota(name, local, ok=all(one.ok for one in made), handle=own)
         if found.ok:
             ready = kueue_queues.active(name, tuple(local.values()))
             there = self.wait(f"ClusterQueue {name} is Active", ready, budget="start")

@@ -14,7 +14,7 @@ from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import slots
 
 CLUSTER_SCOPED = (
-    "Queue", "PriorityClass", "ClusterQueue", "ResourceFlavor", "ClusterRoleBinding", "ClusterRole",
+    "Queue", "PriorityClass", "ClusterQueue", "ResourceFlavor", "Topology", "ClusterRoleBinding", "ClusterRole",
 )  # fmt: skip
 """Kind keys of cluster-scoped objects that scenarios may make; an API that is not served has none."""
 

@@ -36,6 +36,8 @@ class JobSetDialect(Over):
         Raises:
             WorkloadError: plugins or policies of Volcano, or minimums of roles, which a JobSet does not have.
         """
+        if spec.domain:
+            raise WorkloadError(f"gang {spec.name!r}: a JobSet is not written for one domain of the network")
         foreign = sorted(set(spec.plugins) - {NAMED_BY_ITSELF})
         if foreign or spec.policies:
             raise WorkloadError(f"gang {spec.name!r}: a JobSet has no job plugins and no job policies")

@@ -53,6 +53,9 @@ class KueueDialect:
             raise WorkloadError(f"gang {spec.name!r}: Kueue admits a Job with all its members or not at all")
         job = jobs.indexed_job(spec, self.scheduler)
         job["metadata"]["labels"] = {names.LABEL_KUEUE_QUEUE: self.queue}
+        if spec.domain:
+            annotations = {names.ANNOTATION_KUEUE_TOPOLOGY: spec.domain}
+            job["spec"]["template"]["metadata"] = {"annotations": annotations}
         return job
 
     def members(self, spec: GangSpec) -> tuple[Manifest, ...]:  # noqa: ARG002 (the controller makes them)

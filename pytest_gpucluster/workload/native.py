@@ -24,6 +24,11 @@ def policy(minimum: int) -> Manifest:
     return {"schedulingPolicy": {"gang": {"minCount": minimum}}}
 
 
+def domain(label: str) -> Manifest:
+    """Return the constraint by which a gang stays inside one domain of a level, nothing for no level."""
+    return {"schedulingConstraints": {"topology": [{"key": label}]}} if label else {}
+
+
 @dataclasses.dataclass(frozen=True)
 class NativeDialect:
     """Gangs of Kubernetes 1.37 (scheduling.k8s.io/v1beta1)."""
@@ -57,8 +62,9 @@ class NativeDialect:
         Raises:
             WorkloadError: plugins, policies, or minimums of roles, which Kubernetes does not have.
         """
+        asked = {**policy(spec.minimum), **domain(spec.domain)}
         if len(spec.roles) == 1:
-            return jobs.indexed_job(spec, self.scheduler, scheduling=policy(spec.minimum))
+            return jobs.indexed_job(spec, self.scheduler, scheduling=asked)
         if spec.plugins or spec.policies:
             raise WorkloadError(f"gang {spec.name!r}: Kubernetes has no job plugins and no job policies")
         ends = [role.name for role in spec.roles if role.ends_job]
@@ -72,7 +78,7 @@ class NativeDialect:
             "apiVersion": "scheduling.k8s.io/v1beta1",
             "kind": "PodGroup",
             "metadata": {"name": spec.name},
-            "spec": policy(spec.minimum),
+            "spec": asked,
         }
 
     def members(self, spec: GangSpec) -> tuple[Manifest, ...]:

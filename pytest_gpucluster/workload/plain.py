@@ -43,6 +43,8 @@ class DefaultSchedulerDialect:
         Raises:
             WorkloadError: several roles, plugins or policies, or a minimum, which a batch Job does not have.
         """
+        if spec.domain:
+            raise WorkloadError(f"gang {spec.name!r}: the default scheduler keeps no gang inside one domain")
         if spec.minimum != spec.members:
             raise WorkloadError(f"gang {spec.name!r}: an Indexed Job has no minimum of members")
         return jobs.indexed_job(spec, self.scheduler)

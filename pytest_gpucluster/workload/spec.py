@@ -99,6 +99,8 @@ class GangSpec:
             one that the object's controller puts onto its pods with the object's name.
         nodes: names of the nodes that members may be placed on, () for all; the scheduler decides all the same.
         volumes: further volumes of its pods.
+        domain: node label of the level within one domain of which all members must be placed, "" where they may be
+            anywhere.
     """
 
     name: str
@@ -118,6 +120,7 @@ class GangSpec:
     apart: str = ""
     nodes: tuple[str, ...] = ()
     volumes: tuple[Volume, ...] = ()
+    domain: str = ""
 
     @property
     def members(self) -> int:

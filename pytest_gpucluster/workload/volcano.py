@@ -46,6 +46,10 @@ class VolcanoDialect:
 
     def write(self, spec: GangSpec) -> Manifest:
         """Return the Volcano Job; schedulerName is set on the Job and on every task template."""
+        if spec.domain:
+            raise WorkloadError(
+                f"gang {spec.name!r}: domains of Volcano are those of HyperNodes, not of node labels"
+            )
         if spec.subdomain:
             raise WorkloadError(f"gang {spec.name!r}: names under a Service are the svc plugin's matter")
         body: dict[str, Any] = {

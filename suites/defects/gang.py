@@ -37,5 +37,9 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
         "GANG-005": "fail",
         "GANG-006": "fail",
     },
-    "default-scheduler.gang-aware": {"KUE-009": "inconclusive", "GANG-008": "inconclusive"},
+    "default-scheduler.gang-aware": {
+        "KUE-009": "inconclusive",
+        "GANG-008": "inconclusive",
+        "GANG-012": "fail",
+    },
 }

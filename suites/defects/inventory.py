@@ -63,7 +63,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     "controllers.down": {**_NOTHING_RUNS, "GANG-006": "inconclusive", "REF-008": "inconclusive"},
     "scheduler.down": _NOTHING_RUNS,
     "admission.rewrites-images": {"INV-007": "fail"},
-    "node.topology-label-missing": {"INV-004": "fail"},
+    "node.topology-label-missing": {"INV-004": "fail", "GANG-012": "environment", "KUE-007": "environment"},
     "node.short-one-adapter": {"INV-003": "fail", "INV-008": "fail"},
     "node.port-waits": {"FAB-007": "fail"},
     "node.old-driver": {"INV-011": "fail", "INV-008": "fail"},

@@ -220,7 +220,7 @@ def expected(name: str) -> dict[str, str]:
     # No recorded node is cordoned or carries a mark of a health system.
     well = {"HLT-005": PASS} if recordings.stream(name).of_kind("Node") else {}
     # No profile of a recording declares where its nodes stand.
-    placed = {"INV-004": NOT_DECLARED}
+    placed = dict.fromkeys(("GANG-012", "INV-004", "KUE-007"), NOT_DECLARED)
     return {**placed, **labelled, **spread, **ported, **hosts, **well, **SHORT.get(name, {}), **DECIDED[name]}
 
 

@@ -36,6 +36,7 @@ def test_a_scenario_asks_for_nothing_that_it_does_not_declare(name):
     declared = permissions.of_scenario(SCENARIOS[name], PROFILE, namespace=None)
     # Proofs of watches are asked for with every run; markers are made of some kinds.
     declared |= permissions.of_proofs([SCENARIOS[name]], PROFILE, namespace=None)
+    declared |= permissions.of_proofs([SCENARIOS[name]], PROFILE, namespace=None)
     for text in SCENARIOS[name].needs.wishes:
         declared |= set(kube.parse(text))
     path = RECORDED / f"{name}.jsonl"

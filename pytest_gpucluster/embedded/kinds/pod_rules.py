@@ -23,14 +23,20 @@ _MAY_CHANGE = (
 def validate_pod(pod: Obj, old: Obj | None) -> list[Cause]:
     """Return why a pod is refused; an update may change little of its spec."""
     out = validate_pod_spec(pod["spec"], "spec")
-    if old is not None and _fixed(pod["spec"]) != _fixed(old["spec"]):
+    if old is not None and _fixed(pod["spec"], old["spec"]) != _fixed(old["spec"], old["spec"]):
         text = f"Forbidden: pod updates may not change fields other than `{_MAY_CHANGE}`"
         out.append(errors.cause("spec", "FieldValueForbidden", text))
     return out
 
 
-def _fixed(spec: Obj) -> Obj:
-    free = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates")
+def _fixed(spec: Obj, old: Obj) -> Obj:
+    """Return what must stay of a spec; while a pod is gated its node selector may become narrower."""
+    before = old.get("nodeSelector") or {}
+    narrower = bool(old.get("schedulingGates")) and before.items() <= (spec.get("nodeSelector") or {}).items()
+    free = (
+        *(("nodeSelector",) if narrower else ()),
+        "activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates",
+    )  # fmt: skip
     out = {k: v for k, v in spec.items() if k not in free}
     for kind in ("containers", "initContainers"):
         if kind in out:

@@ -12,6 +12,15 @@ NOT_READY_SECONDS = 300
 _FILE_MODE = 0o644
 
 
+GATED: Obj = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+"""Condition of a pod that no scheduler may look at yet."""
+
+
 def default_pod(pod: Obj) -> None:
     """Fill in the defaults of a pod, in place."""
     spec = pod.setdefault("spec", {})
@@ -27,6 +36,8 @@ def default_pod(pod: Obj) -> None:
     status = pod.setdefault("status", {})
     status.setdefault("phase", "Pending")
     status["qosClass"] = qos_class(spec)
+    if spec.get("schedulingGates"):
+        status["conditions"] = [{**GATED}]
 
 
 def _tolerate(tolerations: list[Obj], key: str) -> None:

@@ -17,6 +17,7 @@ DEFECTS: Final[dict[str, str]] = {
     "kueue.never-evicts": "a workload whose pods never become ready is not evicted",
     "kueue.unknown-queue-runs": "a Job whose LocalQueue does not exist may run",
     "kueue.silent-unknown-queue": "a workload whose LocalQueue does not exist gets no condition",
+    "kueue.ignores-topology": "the topology level that a Job requires is not looked at: any domains will do",
     "kueue.silent-refusal": "a workload that finds no quota gets neither a condition nor an event",
     "kueue.no-second": "a workload that was refused once is never tried again",
     "kueue.ignores-stop": "the stopPolicy of ClusterQueues is ignored",

@@ -8,6 +8,7 @@ from pytest_gpucluster.embedded.kueue.jobs import JobReconciler
 from pytest_gpucluster.embedded.kueue.queues import QueueController
 from pytest_gpucluster.embedded.kueue.scheduler import Scheduler
 from pytest_gpucluster.embedded.kueue.settings import Settings
+from pytest_gpucluster.embedded.kueue.ungater import TopologyUngater
 from pytest_gpucluster.embedded.kueue.workload_controller import WorkloadController
 from pytest_gpucluster.embedded.objects import Obj
 from pytest_gpucluster.embedded.runtime import Runtime
@@ -33,6 +34,7 @@ def install(runtime: Runtime) -> None:
     # The scheduler comes before what counts: counts are written after it has admitted what a change made room for.
     runtime.spawn(Scheduler(runtime, settings).run(), "kueue scheduler")
     runtime.spawn(QueueController(runtime, settings).run(), "kueue queues")
+    runtime.spawn(TopologyUngater(runtime, settings).run(), "kueue topology")
 
 
 def _serve(runtime: Runtime) -> None:
@@ -52,7 +54,8 @@ def _serve(runtime: Runtime) -> None:
     table.hook(
         names.ADMISSION_CHECK, validate=schema.validate_admission_check, prune=schema.prune_admission_check
     )
-    table.hook(names.FLAVOR, prune=schema.prune_flavor)
+    table.hook(names.FLAVOR, validate=schema.validate_flavor, prune=schema.prune_flavor)
+    table.hook(names.TOPOLOGY, validate=schema.validate_topology)
     table.hook(names.WORKLOAD, default=schema.default_workload, prune=schema.prune_workload)
 
 

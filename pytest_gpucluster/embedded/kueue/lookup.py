@@ -61,7 +61,7 @@ def why_inactive(store: Store, queue: Obj) -> tuple[str, str] | None:
     for flavor in flavors:
         known = store.peek(names.FLAVOR, None, flavor) or {}
         topology = (known.get("spec") or {}).get("topologyName")
-        if topology:
+        if topology and store.peek(names.TOPOLOGY, None, topology) is None:
             text = f'there is no Topology "{topology}" for TAS flavor "{flavor}"'
             reasons.append(("TopologyNotFound", text))
     if not reasons:

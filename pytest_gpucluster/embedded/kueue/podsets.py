@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from pytest_gpucluster.embedded.kueue import names
+from pytest_gpucluster.embedded.kueue.placement import explicit
 from pytest_gpucluster.embedded.kueue.workloads import OWN_LABELS
 from pytest_gpucluster.embedded.names import is_label
 from pytest_gpucluster.embedded.objects import Obj, name_of
@@ -19,6 +20,7 @@ class PodSetInfo:
     annotations: dict[str, str] = field(default_factory=dict)
     node_selector: dict[str, str] = field(default_factory=dict)
     tolerations: list[Obj] = field(default_factory=list)
+    gates: list[Obj] = field(default_factory=list)
 
 
 def running_info(store: Store, workload: Obj) -> PodSetInfo:
@@ -31,6 +33,11 @@ def running_info(store: Store, workload: Obj) -> PodSetInfo:
     out.labels[names.LOCAL_QUEUE_LABEL] = str(workload["spec"].get("queueName") or "")
     if is_label(str(admission["clusterQueue"])):
         out.labels[names.CLUSTER_QUEUE_LABEL] = str(admission["clusterQueue"])
+    if "topologyAssignment" in assignment:
+        out.gates.append({"name": names.TOPOLOGY_GATE})
+        (pod_set,) = workload["spec"]["podSets"]
+        if not explicit(pod_set):
+            out.annotations[names.UNCONSTRAINED_TOPOLOGY] = "true"
     for name in dict.fromkeys((assignment.get("flavors") or {}).values()):
         spec = (store.peek(names.FLAVOR, None, name) or {}).get("spec") or {}
         out.node_selector |= spec.get("nodeLabels") or {}
@@ -46,6 +53,8 @@ def merge(template: Obj, info: PodSetInfo) -> None:
     spec = template["spec"]
     if info.node_selector:
         spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **info.node_selector}
+    if info.gates:
+        spec["schedulingGates"] = [*(spec.get("schedulingGates") or []), *info.gates]
     if info.tolerations:
         spec["tolerations"] = [*(spec.get("tolerations") or []), *info.tolerations]
 

@@ -40,6 +40,7 @@ class QueueController:
         """Follow Kueue's objects until cancelled."""
         watched = [
             names.CLUSTER_QUEUE, names.LOCAL_QUEUE, names.FLAVOR, names.ADMISSION_CHECK, names.WORKLOAD,
+            names.TOPOLOGY,
         ]  # fmt: skip
         with self._store.subscribe(watched) as changes:
             self._changes = changes
@@ -135,6 +136,11 @@ class QueueController:
         for flavor in self._store.list(names.FLAVOR):
             free = is_deleting(flavor) and name_of(flavor) not in used
             self._finalize(names.FLAVOR, flavor, wanted=not free)
+        placed = {(f.get("spec") or {}).get("topologyName") for f in self._store.peek_all(names.FLAVOR)}
+        for topology in self._store.list(names.TOPOLOGY):
+            self._finalize(
+                names.TOPOLOGY, topology, wanted=not is_deleting(topology) or name_of(topology) in placed
+            )
         asked = {
             str(rule["name"])
             for queue in self._store.peek_all(names.CLUSTER_QUEUE)

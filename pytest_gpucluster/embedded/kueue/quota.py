@@ -96,6 +96,7 @@ class Assignment:
         borrows: Whether it fits only with what others lend.
         short: What others would have to give back, where its own quota would do.
         wanted: What it would use then.
+        topology: Pod set -> its domains, as a Workload carries them, where its flavor has a topology.
         count: Pods that it would get where that is fewer than asked for (a defect); None is all.
     """
 
@@ -105,6 +106,7 @@ class Assignment:
     borrows: bool = False
     short: Usage = field(default_factory=dict)
     wanted: Usage = field(default_factory=dict)
+    topology: dict[str, Obj] = field(default_factory=dict)
     count: int | None = None
 
     @property

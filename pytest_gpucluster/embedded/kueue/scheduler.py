@@ -10,7 +10,8 @@ from fractions import Fraction
 
 from pytest_gpucluster.embedded.events import Recorder
 from pytest_gpucluster.embedded.feed import DELETED, Subscription
-from pytest_gpucluster.embedded.kueue import checks, conditions, lookup, names
+from pytest_gpucluster.embedded.fitting import ENDED
+from pytest_gpucluster.embedded.kueue import checks, conditions, lookup, names, placement
 from pytest_gpucluster.embedded.kueue.amounts import show_all, total
 from pytest_gpucluster.embedded.kueue.preemption import Preemption
 from pytest_gpucluster.embedded.kueue.quota import Assignment, Snapshot
@@ -29,7 +30,9 @@ from pytest_gpucluster.embedded.runtime import Runtime
 from pytest_gpucluster.plain.selectors import SelectorError, matches_labels
 from pytest_gpucluster.plain.times import parse_time
 
-WATCHED = (names.WORKLOAD, names.CLUSTER_QUEUE, names.LOCAL_QUEUE, names.FLAVOR, "Namespace")
+WATCHED = (
+    names.WORKLOAD, names.CLUSTER_QUEUE, names.LOCAL_QUEUE, names.FLAVOR, "Namespace", names.TOPOLOGY, "Node", "Pod",
+)  # fmt: skip
 WAITING = ("Waiting", "waiting for all admitted workloads to be in PodsReady condition")
 NO_LONGER = "Workload no longer fits after processing another workload"
 FOREIGN = "Workload namespace doesn't match ClusterQueue selector"
@@ -67,6 +70,10 @@ class Scheduler:
     # -- who waits -----------------------------------------------------------------------------------
 
     def _note(self, kind: str, key: str, obj: Obj) -> None:
+        if key in ("Node", "Pod"):
+            if self._store.peek_all(names.TOPOLOGY) and self._changes_room(kind, key, obj):
+                self._try_again_later()
+            return
         if key != names.WORKLOAD:
             place = (key, namespace_of(obj), name_of(obj))
             shape = (
@@ -88,6 +95,25 @@ class Scheduler:
             self._try_again_later()
         if kind == DELETED or self._aside.get(uid) != _trait(obj):
             self._aside.pop(uid, None)
+
+    def _changes_room(self, kind: str, key: str, obj: Obj) -> bool:
+        """Report whether a change of a node or of a pod may have made room in a topology."""
+        if key == "Pod":
+            ends = kind == DELETED or obj.get("status", {}).get("phase") in ENDED
+            return ends and not placement.asks_for_topology(obj)
+        status = obj.get("status") or {}
+        ready = (get_condition(obj, "Ready") or {}).get("status")
+        shape = (
+            str(labels_of(obj)),
+            str(status.get("allocatable")),
+            ready,
+            obj["spec"].get("unschedulable"),
+            kind == DELETED,
+        )
+        place = (key, "", name_of(obj))
+        changed = self._shapes.get(place) != shape
+        self._shapes[place] = shape
+        return changed
 
     def _try_again_later(self) -> None:
         """Forget, after the batch period, that Workloads were refused."""
@@ -173,7 +199,10 @@ class Scheduler:
     def _assignment(self, now: Snapshot, workload: Obj, queue: Obj) -> Assignment:
         asked = requests_of(workload)
         out = now.assign(name_of(queue), workload, asked)
-        if out.fits or not self._has("kueue.half-admits"):
+        if out.fits:
+            placement.place(self._store, workload, out, anywhere=self._has("kueue.ignores-topology"))
+            return out
+        if not self._has("kueue.half-admits"):
             return out
         whole = int(workload["spec"]["podSets"][0]["count"])
         for count in range(whole - 1, 0, -1):
@@ -279,6 +308,7 @@ def _admission(queue: str, workload: Obj, assignment: Assignment) -> Obj:
                 "flavors": dict(sorted(assignment.flavors[name].items())),
                 "resourceUsage": show_all(used),
                 "count": count,
+                **({"topologyAssignment": assignment.topology[name]} if name in assignment.topology else {}),
             }
         )
     return {"clusterQueue": queue, "podSetAssignments": listed}

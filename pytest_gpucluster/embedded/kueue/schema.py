@@ -56,6 +56,41 @@ def prune_flavor(obj: Obj) -> list[str]:
     return prune_fields(obj.get("spec"), FLAVOR_SPEC, "spec")
 
 
+def validate_flavor(obj: Obj, old: Obj | None = None) -> list[Cause]:
+    """Return what the schema refuses in a ResourceFlavor."""
+    spec = obj.get("spec") or {}
+    before = {} if old is None else old.get("spec") or {}
+    out: list[Cause] = []
+    if spec.get("topologyName") and not spec.get("nodeLabels"):
+        out.append(bad_value("spec", "object", "at least one nodeLabel is required when topology is set"))
+    if before.get("topologyName"):
+        out += [
+            bad_value(
+                "spec",
+                "object",
+                f"{field} {'is' if field == 'topologyName' else 'are'} immutable when topologyName is set",
+            )
+            for field in ("nodeLabels", "tolerations", "topologyName")
+            if before.get(field) != spec.get(field)
+        ]
+    return out
+
+
+def validate_topology(obj: Obj, old: Obj | None = None) -> list[Cause]:
+    """Return what the schema refuses in a Topology."""
+    levels = [str(level.get("nodeLabel") or "") for level in (obj.get("spec") or {}).get("levels") or []]
+    if not levels or "" in levels:
+        return [required("spec.levels")]
+    if old is not None and (old.get("spec") or {}).get("levels") != obj["spec"]["levels"]:
+        return [bad_value("spec.levels", "array", "field is immutable")]
+    if len(set(levels)) < len(levels):
+        return [bad_value("spec.levels", "array", "must be unique")]
+    if names.HOSTNAME in levels[:-1]:
+        why = f"the {names.HOSTNAME} label can only be used at the lowest level of topology"
+        return [bad_value("spec.levels", "array", why)]
+    return []
+
+
 def prune_workload(obj: Obj) -> list[str]:
     """Remove the fields that a Workload does not have, in place, and return their paths."""
     return prune_fields(obj.get("spec"), WORKLOAD_SPEC, "spec")

@@ -97,7 +97,7 @@ def new_workload(job: Obj, priority: Obj) -> Obj:
         "name": names.POD_SET,
         "count": pod_count(job),
         "template": template,
-        "topologyRequest": {"podIndexLabel": INDEX_LABEL},
+        "topologyRequest": {**_topology(template), "podIndexLabel": INDEX_LABEL},
     }
     return {
         "metadata": {
@@ -109,6 +109,18 @@ def new_workload(job: Obj, priority: Obj) -> Obj:
         },
         "spec": {"active": True, "podSets": [pod_set], "queueName": queue_of(job), **priority},
     }
+
+
+def _topology(template: Obj) -> Obj:
+    """Return what the annotations of a template ask of a topology."""
+    said = annotations_of(template)
+    if names.REQUIRED_TOPOLOGY in said:
+        return {"required": said[names.REQUIRED_TOPOLOGY]}
+    if names.PREFERRED_TOPOLOGY in said:
+        return {"preferred": said[names.PREFERRED_TOPOLOGY]}
+    if names.UNCONSTRAINED_TOPOLOGY in said:
+        return {"unconstrained": said[names.UNCONSTRAINED_TOPOLOGY].lower() in ("1", "t", "true")}
+    return {}
 
 
 def fits_job(workload: Obj, job: Obj) -> bool:

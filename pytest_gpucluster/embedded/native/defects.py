@@ -18,6 +18,7 @@ DEFECTS: Final[dict[str, str]] = {
         "the PodGroup of a Job that asks for a gang has a minCount that is one pod too low"
     ),
     "native.forgets-room": "a group that was refused is never tried again",
+    "native.ignores-topology": "the scheduler places a group without looking at the domain that its PodGroup asks for",
     "native.never-says": ("a refused group is not reported: it and its pods get no condition and no event"),
 }
 """Name of each defect and what it does."""

@@ -9,7 +9,10 @@ GENERIC_WORKLOAD: Final = "GenericWorkload"
 WORKLOAD_WITH_JOB: Final = "WorkloadWithJob"
 """The Job controller makes a Workload and a PodGroup for each Job; off by default, needs the other."""
 
-KNOWN: Final = frozenset({GENERIC_WORKLOAD, WORKLOAD_WITH_JOB})
+TOPOLOGY: Final = "TopologyAwareWorkloadScheduling"
+"""PodGroups may ask for one domain of a level of the network; off by default, alpha, needs the first."""
+
+KNOWN: Final = frozenset({GENERIC_WORKLOAD, WORKLOAD_WITH_JOB, TOPOLOGY})
 
 
 @dataclass(frozen=True)
@@ -19,10 +22,12 @@ class Gates:
     Attributes:
         groups: GenericWorkload.
         with_jobs: WorkloadWithJob.
+        topology: TopologyAwareWorkloadScheduling.
     """
 
     groups: bool = False
     with_jobs: bool = False
+    topology: bool = False
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Gates":
@@ -42,6 +47,8 @@ class Gates:
             return cls()
         groups = bool(stated.get(GENERIC_WORKLOAD))
         with_jobs = bool(stated.get(WORKLOAD_WITH_JOB))
-        if with_jobs and not groups:
-            raise ValueError(f"feature gate {WORKLOAD_WITH_JOB} needs {GENERIC_WORKLOAD}")
-        return cls(groups, with_jobs)
+        topology = bool(stated.get(TOPOLOGY))
+        for gate, on in ((WORKLOAD_WITH_JOB, with_jobs), (TOPOLOGY, topology)):
+            if on and not groups:
+                raise ValueError(f"feature gate {gate} needs {GENERIC_WORKLOAD}")
+        return cls(groups, with_jobs, topology)

@@ -10,7 +10,7 @@ from pytest_gpucluster.embedded.feed import ADDED, DELETED
 from pytest_gpucluster.embedded.fitting import ENDED, NodeRoom
 from pytest_gpucluster.embedded.native import names
 from pytest_gpucluster.embedded.native.gates import Gates
-from pytest_gpucluster.embedded.native.plan import Plan, plan
+from pytest_gpucluster.embedded.native.plan import Plan, plan, plan_in_domain
 from pytest_gpucluster.embedded.native.protection import group_of
 from pytest_gpucluster.embedded.objects import Key, Obj, get_condition, namespace_of, set_condition, uid_of
 from pytest_gpucluster.embedded.placing import NAME, Placer, waits_for
@@ -112,6 +112,11 @@ class Groups:
         gang = group["spec"]["schedulingPolicy"].get("gang")
         return 1 if gang is None or self._has("native.binds-partially") else int(gang["minCount"])
 
+    def _domain(self, group: Obj) -> str:
+        """Return the label of the level within one domain of which a group is to be placed, empty for anywhere."""
+        asked = (group["spec"].get("schedulingConstraints") or {}).get("topology") or []
+        return str(asked[0]["key"]) if asked and not self._has("native.ignores-topology") else ""
+
     def next_due(self) -> float | None:
         """Return the time of the loop at which a group is to be tried next, None when none is."""
         due = [q.due for q in self._queue.values() if not q.held and math.isfinite(q.due)]
@@ -137,8 +142,13 @@ class Groups:
             return
         pods = [*queued.members.values()]
         minimum = self._minimum(group)
-        scheduled = sum(1 for pod in self._pods(at) if pod["spec"].get("nodeName"))
-        tried = _checked(group, pods) or plan(pods, rooms, minimum=minimum, scheduled=scheduled)
+        there = [str(pod["spec"]["nodeName"]) for pod in self._pods(at) if pod["spec"].get("nodeName")]
+        scheduled, key = len(there), self._domain(group)
+        tried = _checked(group, pods) or (
+            plan_in_domain(pods, rooms, key, minimum=minimum, there=there)
+            if key
+            else plan(pods, rooms, minimum=minimum, scheduled=scheduled)
+        )
         queued.turn = next(self._turns)
         if tried.short is None:
             queued.failures = 0

@@ -68,7 +68,8 @@ class JobGroups:
         """Work on a runtime's store and report as the Job controller."""
         self._store: Store = runtime.store
         self._events = events
-        self._on = Gates.of(runtime.config).with_jobs
+        gates = Gates.of(runtime.config)
+        self._on, self._topology = gates.with_jobs, gates.topology
         self._has = runtime.has
 
     def ensure(self, job: Obj, pods: list[Obj]) -> bool:
@@ -133,11 +134,16 @@ class JobGroups:
         least = int(gang.get("minCount") or max(1, int(job["spec"].get("parallelism") or 0)))
         return {"gang": {"minCount": max(1, least - int(self._has("native.min-count-short")))}}
 
+    def _constraints(self, job: Obj) -> Obj | None:
+        """Return the domain that a Job asks for; without the gate it is dropped in silence."""
+        asked = (job["spec"].get("scheduling") or {}).get("schedulingConstraints")
+        return clone(asked) if asked and self._topology else None
+
     def _workload(self, job: Obj) -> Obj:
         template: Obj = {
             "name": template_name(job),
             "schedulingPolicy": self._policy(job),
-            "schedulingConstraints": None,
+            "schedulingConstraints": self._constraints(job),
         }
         priority = job["spec"]["template"]["spec"].get("priorityClassName")
         if priority:
@@ -159,7 +165,7 @@ class JobGroups:
 
     def _group(self, job: Obj, workload: Obj) -> Obj:
         (template,) = workload["spec"]["podGroupTemplates"]
-        copied = ("schedulingPolicy", "priorityClassName", "disruptionMode")
+        copied = ("schedulingPolicy", "schedulingConstraints", "priorityClassName", "disruptionMode")
         owner = owner_reference(workload)
         for field in ("controller", "blockOwnerDeletion"):
             owner.pop(field)
@@ -171,7 +177,7 @@ class JobGroups:
             },
             "spec": {
                 "workloadRef": {"templateName": template["name"], "workloadName": name_of(workload)},
-                **{field: clone(template[field]) for field in copied if field in template},
+                **{field: clone(template[field]) for field in copied if template.get(field)},
             },
         }
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pytest_gpucluster.embedded.fitting import NodeRoom, filter_text
-from pytest_gpucluster.embedded.objects import Obj
+from pytest_gpucluster.embedded.objects import Obj, labels_of
 from pytest_gpucluster.embedded.placing import look
 
 NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
@@ -61,3 +61,32 @@ def plan(pods: Sequence[Obj], rooms: Sequence[NodeRoom], *, minimum: int, schedu
     if not out.places:
         out.short = NO_VICTIMS
     return out
+
+
+def plan_in_domain(
+    pods: Sequence[Obj], rooms: Sequence[NodeRoom], key: str, *, minimum: int, there: Sequence[str]
+) -> Plan:
+    """Try to place the waiting pods of a group inside one domain: the nodes with one value of a label.
+
+    Args:
+        pods: The pods that wait, in the order in which they came.
+        rooms: The nodes; they are not changed.
+        key: The label.
+        minimum: How many pods must be placed for any to be.
+        there: The nodes that pods of the group have already.
+    """
+    domains: dict[str, list[NodeRoom]] = {}
+    for room in rooms:
+        value = labels_of(room.node).get(key)
+        if value is not None:
+            domains.setdefault(value, []).append(room)
+    names = set(there)
+    if names:
+        domains = {value: some for value, some in domains.items() if names & {room.name for room in some}}
+    tried = [plan(pods, domains[value], minimum=minimum, scheduled=len(there)) for value in sorted(domains)]
+    best = max((one for one in tried if one.short is None), key=lambda one: len(one.places), default=None)
+    if best is not None:
+        return best
+    first = tried[0] if tried else Plan(short=NO_VICTIMS)
+    text = f"0/{len(tried)} placements are available, first placement status: {first.short}"
+    return Plan(refusals=first.refusals, short=text, error=first.error)

@@ -253,6 +253,7 @@ ROLES: Mapping[str, str] = {
     "ssh": "a Job with the ssh plugin, whose members log in to each other",
     "mpi": "a Job with the mpi plugin, whose master launches ranks",
     "unplugged": "the same Job without the mpi and ssh plugins",
+    "across": "a gang that fits only across domains of the network",
 }
 """Role -> who plays it; a role that further schedulers play has their name before it, as in `native:subject`."""
 

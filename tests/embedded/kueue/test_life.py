@@ -200,7 +200,7 @@ async def test_missing_admission_checks_and_topologies_keep_a_queue_inactive():
     """Nothing is admitted past a check that does not exist."""
     async with stage() as on:
         on.queue("q", 1, admissionChecksStrategy={"admissionChecks": [{"name": "budget"}]})
-        on.flavor("racks", topologyName="rows")
+        on.flavor("racks", topologyName="rows", nodeLabels={"pool": "gpu"})
         on.queue("r", 1, flavors=("racks",))
         await on.rest(0.5)
         found = {

@@ -186,7 +186,17 @@ def test_names_are_never_too_long(workload, template):
 @pytest.mark.parametrize(
     ("gates", "text"),
     [
-        ({"Nosuch": True}, "unknown feature gates: Nosuch (there are: GenericWorkload, WorkloadWithJob)"),
+        (
+            {"Nosuch": True},
+            (
+                "unknown feature gates: Nosuch (there are: GenericWorkload, TopologyAwareWorkloadScheduling, "
+                "WorkloadWithJob)"
+            ),
+        ),
+        (
+            {"TopologyAwareWorkloadScheduling": True},
+            "feature gate TopologyAwareWorkloadScheduling needs GenericWorkload",
+        ),
         ({"WorkloadWithJob": True}, "feature gate WorkloadWithJob needs GenericWorkload"),
         ({"GenericWorkload": "yes"}, "feature_gates must be an object of gates that are true or false"),
     ],

@@ -19,8 +19,8 @@ PASS, FAIL, NO, NOT_DECLARED = "pass", "fail", "inconclusive", "not_applicable"
 
 ROWS = tuple(row for row in recordings.JUDGES if row.startswith("KUE-"))
 
-OFF = {"KUE-004": NOT_DECLARED}
-"""waitForPodsReady was not configured there."""
+OFF = {"KUE-004": NOT_DECLARED, "KUE-007": NOT_DECLARED}
+"""Neither waitForPodsReady nor a topology was configured there."""
 
 DECIDED: dict[str, dict[str, str]] = {
     "k1-admitted": {"KUE-001": PASS, **OFF},
@@ -33,8 +33,13 @@ DECIDED: dict[str, dict[str, str]] = {
     "k4b-hold-and-drain": {"KUE-001": PASS, "KUE-005": PASS, **OFF},
     "k5-quota-above-capacity": {"KUE-009": PASS, **OFF},
     "k6-validation": {"KUE-001": PASS, **OFF},
-    "k7-waitforpodsready-timeout": {"KUE-004": PASS, "KUE-005": PASS, "KUE-009": PASS},
-    "k8-block-admission-two-gangs": {"KUE-001": PASS},
+    "k7-waitforpodsready-timeout": {
+        "KUE-007": NOT_DECLARED,
+        "KUE-004": PASS,
+        "KUE-005": PASS,
+        "KUE-009": PASS,
+    },
+    "k8-block-admission-two-gangs": {"KUE-001": PASS, "KUE-007": NOT_DECLARED},
     "k9-without-admission": {"KUE-001": FAIL, "KUE-002": FAIL, "KUE-005": FAIL, **OFF},
 }
 
@@ -228,7 +233,8 @@ def test_a_gang_that_is_never_evicted_fails_only_where_a_timeout_is_declared():
 @pytest.mark.parametrize("row", ROWS)
 def test_kueue_declared_and_absent_is_a_fail(row: str, line: dict[str, Any], text: str):
     """No API, no webhook, no manager: every row fails with one clear line, and none passes."""
-    finding = _judge(row, [line], roles={"queue": [{"kind": "ClusterQueue", "name": "q", "uid": "u"}]})
+    roles = {"queue": [{"kind": "ClusterQueue", "name": "q", "uid": "u"}]}
+    finding = _judge(row, [line], roles=roles, topology={"levels": ["a/rack"], "required": "a/rack"})
     assert finding.verdict is Verdict.FAIL
     assert text in finding.observed
     assert finding.causes

@@ -57,7 +57,8 @@ def test_the_configuration_has_gates_alignment_and_what_is_mounted(programs, api
     more = (("kind", "mounts"), [{"host": str(tmp_path), "node": "/opt/more"}], "test")
     with provider.start(load(given=[more]), tmp_path / "run"):
         (made,) = programs.clusters().values()
-    assert made["featureGates"] == {"GenericWorkload": True, "WorkloadWithJob": True}
+    gates = ("GenericWorkload", "WorkloadWithJob", "TopologyAwareWorkloadScheduling")
+    assert made["featureGates"] == dict.fromkeys(gates, True)
     assert made["runtimeConfig"] == {"scheduling.k8s.io/v1beta1": "true"}
     patches = {each["kind"]: each for each in map(yaml.safe_load, made["kubeadmConfigPatches"])}
     kubelet = patches["KubeletConfiguration"]
