@@ -120,7 +120,7 @@ NEEDED: Mapping[str, Needs] = {
     "inventory.rdma_count.rdma_as_declared": Needs(seen=("Node",), given=("rdma",)),
     "inventory.scheduler_parts.scheduler_answers": Needs(given=_SIZE),
     "inventory.security_floors.not_below_floors": Needs(seen=("Node",), given=("security",)),
-    "inventory.topology_labels.labels_carried": Needs(seen=("Node",)),
+    "inventory.topology_labels.labels_carried": Needs(seen=("Node",), given=("topology",)),
     "inventory.training_queue.queue_fits": Needs(seen=("Node",)),
     "inventory.versions.versions_supported": Needs(seen=("Node",), given=("versions",)),
     "kueue.admission.runs_once_admitted": Needs(seen=("ClusterQueue", "Node", "Workload")),
