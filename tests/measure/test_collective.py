@@ -78,7 +78,13 @@ def test_published_figures_lie_below_their_ceilings():
         floor = c.floor_of(one)
         assert floor.implausible() == "", one
         assert one["figure"] < c.ceiling(floor.collective, floor.shape), one
-        assert one["busbw"] == pytest.approx(one["figure"] * one["share"], rel=0.01), one
+        # Either a share of a published figure, or the bands of whoever runs such machines.
+        share = one.get("share")
+        assert ("warn" in one) is (share is None), one
+        if share is None:
+            assert one["busbw"] < one["warn"] < one["figure"], one
+        else:
+            assert one["busbw"] == pytest.approx(one["figure"] * share, rel=0.015), one
 
 
 def test_two_nodes_may_exceed_the_adapters_and_eight_hardly():

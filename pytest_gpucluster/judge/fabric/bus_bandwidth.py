@@ -5,14 +5,16 @@ The slowest rank's figure counts. A figure that its own times contradict, or tha
 
 import dataclasses
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 
 from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
+from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.fabric import plausibility, shared
-from pytest_gpucluster.measure import collective
+from pytest_gpucluster.measure import collective, samples
 from pytest_gpucluster.measure.collective import Floor, Shape, size_text
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -20,6 +22,8 @@ REQUIRED = (
     "the data of every collective is right on every rank, and its bus bandwidth reaches the declared floor"
 )
 
+Figures = Mapping[tuple[str, int], tuple[float, Rank]]
+"""(collective, size) -> bus bandwidth of the slowest rank, and whose it is."""
 LEAST_TIMES = 5
 """Times that a figure must be measured before it is compared."""
 WRONG = Cause(
@@ -144,7 +148,8 @@ def _compared(
     if shape is None:
         return found().inconclusive("the nodes hold different numbers of ranks: no floor applies")
     device = told.ranks[0].says("device_name")
-    floors = [floor for floor, _ in shared.floors(given) if _fits(floor, shape, device)]
+    listed = [(floor, one) for floor, one in shared.floors(given) if _fits(floor, shape, device)]
+    floors = [floor for floor, one in listed if _asked(floor, one, figures)]
     impossible = _impossible(shape, figures, floors)
     if impossible:
         return found().inconclusive(impossible, IMPOSSIBLE)
@@ -157,6 +162,9 @@ def _compared(
         if unlike:
             return found().inconclusive(unlike, plausibility.CONTRADICTS)
         text = f"no floor is declared for {shape.text()} with {device or 'an unknown GPU'}"
+        if listed:
+            larger = sorted({f"{floor.collective} from {size_text(floor.size)}" for floor, _ in listed})
+            text = f"published floors of {shape.text()} begin above what was measured: {wording.listed(larger, 4)}"
         return found().not_applicable(f"{text}; the data is right, figures as measured")
     bad = [(floor, why) for floor in floors if (why := floor.implausible())]
     if bad:
@@ -173,11 +181,11 @@ def _compared(
             if _times(rank, floor.collective, size) < LEAST_TIMES:
                 few.append(f"{floor.collective} of {size_text(size)}")
     if below:
-        listed = wording.listed(
+        slow = wording.listed(
             [f"{f.collective} of {size_text(s)} {r:.4g} of {f.busbw:g} GB/s" for f, s, r, _ in below], 4
         )
         where = shared.places([rank for *_, rank in below])
-        return found(floors).fail(f"below the floor: {listed}", SLOW, LINK, where=where)
+        return found(floors).fail(f"below the floor: {slow}", SLOW, LINK, where=where)
     if unmeasured or few:
         text = (
             f"not measured: {wording.listed(unmeasured)}"
@@ -188,7 +196,24 @@ def _compared(
     if unlike:
         return found(floors).inconclusive(unlike, plausibility.CONTRADICTS)
     text = f"{wording.count(len(floors), 'floor')} of {shape.text()} reached, all data right on {len(told.ranks)} ranks"
-    return found(floors).passed(text)
+    return found(floors).passed(text + _low(listed, figures))
+
+
+def _asked(floor: Floor, told: fields.Object, figures: Figures) -> bool:
+    """Report whether a floor is compared: those of a profile always, published ones from their size on."""
+    measured = any(name == floor.collective and size >= floor.size for name, size in figures)
+    return measured or told.get("of", "profile") == "profile"
+
+
+def _low(listed: Iterable[tuple[Floor, fields.Object]], figures: Figures) -> str:
+    """Return the figures that reach their floor and not what should make one look: the band between both."""
+    low = []
+    for floor, told in listed:
+        warn = samples.number(told.get("warn"))
+        for (name, size), (rate, _) in sorted(figures.items()):
+            if warn is not None and name == floor.collective and size >= floor.size and rate < warn:
+                low.append(f"{name} of {size_text(size)} {rate:.4g} GB/s is below {warn:g}")
+    return f"; worth a look: {wording.listed(low, 4)}" if low else ""
 
 
 def _facts(
@@ -237,7 +262,7 @@ def _fits(floor: Floor, shape: Shape, device: str) -> bool:
     own = floor.shape
     if own is None:
         return True
-    if (own.nodes, own.gpus) != (shape.nodes, shape.gpus) or floor.device.lower() not in device.lower():
+    if (own.nodes, own.gpus) != (shape.nodes, shape.gpus) or not _named(floor.device, device):
         return False
     same = shape.transport in ("", own.transport) or not own.transport
     if not shape.by_nics:
@@ -246,6 +271,12 @@ def _fits(floor: Floor, shape: Shape, device: str) -> bool:
         mine is None or theirs is None or mine == theirs
         for mine, theirs in ((own.nics, shape.nics), (own.nic_gbps, shape.nic_gbps))
     )
+
+
+def _named(part: str, device: str) -> bool:
+    """Report whether a GPU's name has a part: B200 is no part of GB200, which has other links."""
+    start = r"(?<![a-z])" if part[:1].isalpha() else ""
+    return re.search(start + re.escape(part.lower()), device.lower()) is not None
 
 
 def _starts(told: Told) -> tuple[Number, ...]:

@@ -183,6 +183,45 @@ def test_a_size_that_was_not_measured_leaves_the_floor_undecided(fast):
     assert "not measured: all_reduce from 8G" in finding.observed
 
 
+def test_a_published_floor_of_a_size_that_was_not_measured_asks_for_nothing(fast):
+    """Nobody declared it: beside a floor that is reached it is nothing, alone it is none."""
+    (floor, *_) = fast.given["fabric"]["floors"]
+    published = {**floor, "size": 16 << 30, "busbw": 170.0, "of": "bus_bandwidth"}
+    assert bandwidth(declared(fast, floors=[floor, published])).verdict is Verdict.PASS
+    alone = bandwidth(declared(fast, floors=[published]))
+    assert alone.verdict is Verdict.NOT_APPLICABLE
+    assert "begin above what was measured: all_reduce from 16G" in alone.observed
+
+
+@pytest.mark.parametrize(
+    ("warn", "told"), [(187.9, "worth a look: all_reduce of 1G"), (160.0, ""), ("much", "")]
+)
+def test_the_band_above_the_floor_is_told(fast, warn, told):
+    """What reaches the floor and not the band passes, with a word about it; a band that is no number is none."""
+    (floor, *_) = fast.given["fabric"]["floors"]
+    found = bandwidth(declared(fast, floors=[{**floor, "warn": warn}]))
+    assert found.verdict is Verdict.PASS
+    assert (told or "worth a look") in found.observed if told else "worth a look" not in found.observed
+
+
+@pytest.mark.parametrize(
+    ("part", "device", "fits"),
+    [
+        ("B200", "NVIDIA B200", True),
+        ("B200", "NVIDIA GB200", False),
+        ("H200", "NVIDIA GH200 480GB", False),
+        ("h100", "NVIDIA H100 80GB HBM3", True),
+        ("100", "NVIDIA H100 80GB HBM3", True),
+        ("MI300X", "AMD Instinct MI300X OAM", True),
+        ("MI300X", "AMD Instinct MI300A", False),
+        ("", "NVIDIA B200", True),
+    ],
+)
+def test_a_floor_of_another_product_is_none(part, device, fits):
+    """A name that is the end of another one is not that product."""
+    assert bus_bandwidth._named(part, device) is fits
+
+
 def test_alike_links_pass(fast):
     """Four rails between two nodes."""
     finding = pairs(fast)
