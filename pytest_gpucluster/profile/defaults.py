@@ -88,6 +88,8 @@ EMBEDDED: Mapping[str, Any] = {
     "topology": {"levels": ["topology.gpucluster.dev/block", "topology.gpucluster.dev/rack"]},
     # Nodes say that they have adapters, as they say that they have GPUs.
     "rdma": {"resource": "rdma/hca", "per_node": 4, "networks": ["default/fast"]},
+    # The kernel's log is of the machine below, which may have GPUs of its own.
+    "health": {"kernel_log": False},
     # The exporters of the nodes collect five times a second.
     "metrics": {"fresh": 3.0},
     "budgets": {
@@ -155,6 +157,7 @@ KIND: Mapping[str, Any] = {
     "versions": {"kubernetes": ["1.37"]},
     # Its GPUs are pretended and have no driver.
     "security": {"required": []},
+    "health": None,
 }
 """The built-in profile `kind`, and what a profile file with `provider: kind` begins with."""
 
@@ -164,6 +167,7 @@ HOST: Mapping[str, Any] = {
     "security": None,
     "topology": None,
     "rdma": None,
+    "health": {},
     # A machine has no exporter unless somebody started one.
     "metrics": None,
     # The machine tells how many GPUs, of which resource, on how many NUMA nodes.

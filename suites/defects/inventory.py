@@ -66,6 +66,11 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     "node.topology-label-missing": {"INV-004": "fail"},
     "node.short-one-adapter": {"INV-003": "fail", "INV-008": "fail"},
     "node.old-driver": {"INV-011": "fail", "INV-008": "fail"},
-    "node.device-unhealthy": {"INV-002": "fail", "INV-008": "fail"},
-    "node.short-one-gpu": {"INV-002": "fail", "INV-008": "fail"},
+    "node.device-unhealthy": {"INV-002": "fail", "INV-008": "fail", "HLT-002": "fail"},
+    "node.short-one-gpu": {
+        "INV-002": "fail",
+        "INV-008": "fail",
+        "HLT-002": "inconclusive",
+        "HLT-003": "fail",
+    },
 }

@@ -21,7 +21,7 @@ SPELT = {"kueue": "Kueue", "numa": "NUMA", "mfu": "speed"}
 
 def _spelt(areas: list[str]) -> str:
     *most, last = [SPELT.get(area, area) for area in areas]
-    return f"{', '.join(most)} and {last}"
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 @pytest.fixture(scope="module")
