@@ -113,6 +113,9 @@ NEEDED: Mapping[str, Needs] = {
     "gang.spread.within": Needs(given=_SCARCE),
     "gang.two_gangs.two_gangs": Needs(given=_SCARCE),
     "health.device_isolation.sees_its_own": Needs(facts=("access",), given=("tried",)),
+    "health.faults.no_fault": Needs(
+        roles=("subject",), told=("gpu-health", "kernel-log"), seen=("Node",), given=("health", "tried")
+    ),
     "health.metrics.present_and_fresh": Needs(
         roles=("subject",), facts=("scraped",), seen=("Node",), given=("metrics",)
     ),

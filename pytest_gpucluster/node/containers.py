@@ -25,6 +25,7 @@ from pytest_gpucluster.node.network import PodNetwork
 from pytest_gpucluster.node.rootfs import Mount, Rootfs
 from pytest_gpucluster.node.runtime import Runtime, first_of
 from pytest_gpucluster.node.volumes import VolumeError, Volumes
+from pytest_gpucluster.plain.names import DEVICES_VARIABLE
 from pytest_gpucluster.plain.times import format_time, now
 
 Object = dict[str, Any]
@@ -191,7 +192,14 @@ class ContainerLoop:
         }
         if self._runtime.config.pod_socket is not None:
             base |= gateway.variables(self._runtime.addresses.bridge)
-        base |= faults.variables(self._runtime.config.defects, image.env.get("PYTHONPATH", ""))
+        config, node = self._runtime.config, str(self._pod["spec"].get("nodeName"))
+        played = any(spec.name == node and spec.hardware is None for spec in config.nodes)
+        base |= faults.variables(
+            config.defects,
+            image.env.get("PYTHONPATH", ""),
+            gpus=played and DEVICES_VARIABLE in self._granted.variables,
+            last=node == config.nodes[-1].name,
+        )
         base |= self._granted.variables
         namespace = self._pod["metadata"]["namespace"]
         while not self.ending.is_set():

@@ -36,6 +36,7 @@ CORRUPTS_PRODUCTS = "node.corrupts-products"
 SHORT_ONE_ADAPTER = "node.short-one-adapter"
 METRICS_STALE = "node.metrics-stale"
 PORT_WAITS = "node.port-waits"
+ROW_REMAP_PENDING = "node.row-remap-pending"
 OLD_DRIVER = "node.old-driver"
 UNPLACED = "node.topology-label-missing"
 QUARANTINE_FORGOTTEN = "node.quarantine-forgotten"
@@ -79,6 +80,7 @@ DEFECTS: dict[str, str] = {
     CORRUPTS_COLLECTIVES: "one element of each sum and gather is wrong on the last rank, as behind a faulty link",
     UNPLACED: "the last node does not tell in which rack it is",
     SHORT_ONE_ADAPTER: "the RDMA device plugin of the last node finds one adapter fewer than the others",
+    ROW_REMAP_PENDING: "the driver of the last node says that a GPU has a pending row remap",
     METRICS_STALE: "the exporter of the last node answers with values that it collected once",
     PORT_WAITS: "the port of the last adapter of the last node is linked and waits for a subnet manager",
     OLD_DRIVER: "the last node has a driver that is below its security floor",

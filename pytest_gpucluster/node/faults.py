@@ -13,6 +13,7 @@ from pytest_gpucluster.node.defects import (
     CORRUPTS_PRODUCTS,
     GATHERS,
     MARKS_FIRST,
+    ROW_REMAP_PENDING,
     THROTTLED,
 )
 from pytest_gpucluster.plain.planted import IMAGE_WITHOUT_CLIENT
@@ -20,6 +21,10 @@ from pytest_gpucluster.plain.planted import IMAGE_WITHOUT_CLIENT
 FOLDER = Path(__file__).with_name("faulty")
 """Holds the `sitecustomize` that Python imports before any program, where this folder is on its path."""
 VARIABLE = "GPUCLUSTER_PLANTED"
+LIBRARIES = Path(__file__).with_name("played")
+"""Holds the libraries of the driver of GPUs that are played."""
+OF_GPUS = "GPUCLUSTER_PLAYED"
+"""Tells them what is wrong with these GPUs."""
 PLAYED = (
     CORRUPTS_COLLECTIVES,
     CORRUPTS_PRODUCTS,
@@ -32,13 +37,24 @@ PLAYED = (
 """Defects that it can play."""
 
 
-def variables(defects: Collection[str], path: str = "") -> dict[str, str]:
-    """Return what a container's environment must have for the planted faults; nothing where none is planted.
+def variables(
+    defects: Collection[str], path: str = "", *, gpus: bool = False, last: bool = False
+) -> dict[str, str]:
+    """Return what a container's environment must have for the planted faults, and for played GPUs.
 
     Args:
         defects: Planted defects.
         path: PYTHONPATH of the image. It stays in front: the `sitecustomize` of `node.images` imports the next one.
+        gpus: Whether the container was given GPUs that are played: they have a played library of their driver.
+        last: Whether it runs on the last node, which faults of one node's GPUs hit.
     """
     planted = [name for name in PLAYED if name in defects]
-    folders = os.pathsep.join(filter(None, (path, str(FOLDER))))
-    return {VARIABLE: ",".join(planted), "PYTHONPATH": folders} if planted else {}
+    folders = [str(FOLDER)] if planted else []
+    found = {VARIABLE: ",".join(planted)} if planted else {}
+    if gpus:
+        folders.append(str(LIBRARIES))
+        if last and ROW_REMAP_PENDING in defects:
+            found[OF_GPUS] = "row-remap-pending"
+    if folders:
+        found["PYTHONPATH"] = os.pathsep.join(filter(None, (path, *folders)))
+    return found

@@ -4,6 +4,7 @@ from pytest_gpucluster.profile.claims import Claim
 from pytest_gpucluster.profile.elastic import Elastic
 from pytest_gpucluster.profile.errors import ProfileError
 from pytest_gpucluster.profile.fabric import Fabric, Floor
+from pytest_gpucluster.profile.health import Health
 from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.load import BUILT_IN, LoadedProfile, find, known_names, load
 from pytest_gpucluster.profile.metrics import Metrics
@@ -25,6 +26,7 @@ __all__ = [
     "Elastic",
     "Fabric",
     "Floor",
+    "Health",
     "Kueue",
     "LoadedProfile",
     "Metrics",

@@ -95,6 +95,8 @@ EMBEDDED: Mapping[str, Any] = {
         "link_layer": "InfiniBand",
         "networks": ["default/fast"],
     },
+    # The kernel's log is of the machine below, which may have GPUs of its own.
+    "health": {"kernel_log": False},
     # The exporters of the nodes collect five times a second.
     "metrics": {"fresh": 3.0},
     "budgets": {
@@ -176,6 +178,7 @@ KIND: Mapping[str, Any] = {
     "versions": {"kubernetes": ["1.37"]},
     # Its GPUs are pretended and have no driver.
     "security": {"required": []},
+    "health": None,
 }
 """The built-in profile `kind`, and what a profile file with `provider: kind` begins with."""
 
@@ -185,6 +188,7 @@ HOST: Mapping[str, Any] = {
     "security": None,
     "topology": None,
     "rdma": None,
+    "health": {},
     # A machine has no exporter unless somebody started one.
     "metrics": None,
     # The machine tells how many GPUs, of which resource, on how many NUMA nodes.

@@ -23,6 +23,7 @@ REQUIRED = ("connection", "scheduler", "queue", "gpu_resource", "gpus_per_node")
 SECTIONS = (
     "elastic",
     "fabric",
+    "health",
     "kueue",
     "metrics",
     "mfu",

@@ -13,6 +13,7 @@ from pytest_gpucluster.profile.base import Frozen, Seconds, SecondsOrNone, Text
 from pytest_gpucluster.profile.claims import Claim
 from pytest_gpucluster.profile.elastic import Elastic
 from pytest_gpucluster.profile.fabric import Fabric
+from pytest_gpucluster.profile.health import Health
 from pytest_gpucluster.profile.host import Host
 from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.metrics import Metrics
@@ -244,6 +245,10 @@ class Profile(Frozen):
         default=None,
         description="Network interface for the all-reduce of members without GPUs, as pods name it, such as eth0; "
         "none: measured, not judged",
+    )
+    health: Health | None = Field(
+        default=Health(),
+        description="What is read of the GPUs themselves; none, if they are only pretended: the rows do not apply",
     )
     metrics: Metrics | None = Field(
         default=None,

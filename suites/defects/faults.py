@@ -16,7 +16,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("ELA-003", "ELA-004", "ELA-007"), "fail"),
         **dict.fromkeys(("LIFE-004", "LIFE-007", "LIFE-012"), "inconclusive"),
     },
-    "node.shares-a-device": {"FAB-014": "fail"},
+    "node.shares-a-device": {"FAB-014": "fail", "HLT-002": "inconclusive"},
     "node.corrupts-collectives": {
         **dict.fromkeys(("FAB-006", "FAB-013", "MFU-002", "MFU-004"), "fail"),
         **dict.fromkeys(("RDZV-001", "RDZV-006", "RDZV-010"), "fail"),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 FLIPS: Mapping[str, Mapping[str, str]] = {
     "node.devices-leak": {"HLT-004": "fail"},
+    "node.row-remap-pending": {"HLT-002": "fail"},
     "node.metrics-stale": {"HLT-003": "fail"},
     "node.quarantine-forgotten": {"HLT-005": "fail"},
 }

@@ -67,6 +67,11 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     "node.short-one-adapter": {"INV-003": "fail", "INV-008": "fail"},
     "node.port-waits": {"FAB-007": "fail"},
     "node.old-driver": {"INV-011": "fail", "INV-008": "fail"},
-    "node.device-unhealthy": {"INV-002": "fail", "INV-008": "fail"},
-    "node.short-one-gpu": {"INV-002": "fail", "INV-008": "fail"},
+    "node.device-unhealthy": {"INV-002": "fail", "INV-008": "fail", "HLT-002": "fail"},
+    "node.short-one-gpu": {
+        "INV-002": "fail",
+        "INV-008": "fail",
+        "HLT-002": "inconclusive",
+        "HLT-003": "fail",
+    },
 }

@@ -260,7 +260,7 @@ ROLES: Mapping[str, str] = {
 OF_PROFILE = (
     "scheduler", "further_schedulers", "queue", "gpu_resource", "gpus_per_node", "scheduler_period", "window",
     "bind_spread", "start_spread", "recovery", "interface", "budgets", "versions", "security", "pool_label", "kueue",
-    "secondary", "fabric", "metrics", "mfu", "numa", "rdma", "storage", "elastic", "topology",
+    "secondary", "fabric", "health", "metrics", "mfu", "numa", "rdma", "storage", "elastic", "topology",
 )  # fmt: skip
 """Keys of the profile that judges are told, under the names that they have there."""
 

@@ -153,6 +153,12 @@ def of(machine: Machine) -> Quarantine | None:
     )
 
 
+def conditions(machine: Machine) -> tuple[Fault, ...]:
+    """Return the open faults that health systems report of a node as conditions, whether it is kept back or not."""
+    every = [mark for mark in _marks(machine) if mark.at == "condition"]
+    return tuple(_faults(every, ()))
+
+
 def _speaks_of_health(mark: Mark) -> bool:
     planned = [mark_ for entry in table() if entry["kind"] == "work" for mark_ in entry["marks"]]
     return bool(UNWELL.search(f"{mark.key}={mark.value}")) and not any(_fits(mark, one) for one in planned)

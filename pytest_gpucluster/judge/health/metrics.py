@@ -12,6 +12,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import labelled_gpus, node_status
 from pytest_gpucluster.evidence.objects.node_status import Machine
 from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.health.problems import Problem, decided
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "the exporter of each GPU node has the declared metrics of every GPU, and renews them in time"
@@ -67,23 +68,6 @@ _Series = tuple[str, str, str]
 """Metric, GPU, part of the GPU."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Fault:
-    """What is wrong with the metrics of a node, or keeps them from being judged.
-
-    Attributes:
-        text: in words.
-        causes: what it may come from.
-        open: it leaves the row undecided; else it is a violation.
-        key: of the line of evidence.
-    """
-
-    text: str
-    causes: tuple[Cause, ...]
-    open: bool
-    key: str = ""
-
-
 @subjects.judge
 def present_and_fresh(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge HLT-003."""
@@ -103,25 +87,17 @@ def present_and_fresh(evidence: Evidence, given: subjects.Given) -> Finding:
         m.name: tuple(_faults(evidence, m, pages, _Terms(wanted, fresh, resource, given))) for m in nodes
     }
     faults = _of_two_nodes(pages, faults)
-    wrong = [(name, one) for name, each in faults.items() for one in each if not one.open]
-    doubts = [(name, one) for name, each in faults.items() for one in each if one.open]
-    for chosen, build in ((wrong, of.fail), (doubts, of.inconclusive)):
-        if chosen:
-            return build(
-                wording.listed([f"{name}: {one.text}" for name, one in chosen], 3),
-                *dict.fromkeys(cause for _, one in chosen for cause in one.causes),
-                violation=chosen is wrong,
-                where=wording.shown(list(dict.fromkeys(f"Node/{name}" for name, _ in chosen))),
-                evidence=tuple(dict.fromkeys(one.key for _, one in chosen if one.key)),
-                numbers=_numbers(pages, wrong, nodes) if chosen is wrong else (),
-            )
+    bad = sum(any(not one.open for one in each) for each in faults.values())
+    found = decided(of, faults, _numbers(pages, bad, nodes))
+    if found is not None:
+        return found
     gpus = sum(len(pages[m.name][-1].gpus) for m in nodes)
     return of.passed(
         f"{wanted.exporter} on {wording.count(len(nodes), 'node')} has {wording.listed(list(wanted.groups), 6)} of "
         f"{wording.count(gpus, 'GPU')}, and renewed them while it was watched{_renamed(pages, wanted)}",
         where=wording.shown([f"Node/{m.name}" for m in nodes]),
         evidence=tuple(page.key for m in nodes for page in pages[m.name])[: wording.MANY],
-        numbers=_numbers(pages, wrong, nodes),
+        numbers=_numbers(pages, 0, nodes),
     )
 
 
@@ -137,14 +113,14 @@ class _Terms:
 
 def _faults(
     evidence: Evidence, machine: Machine, pages: Mapping[str, tuple[Page, ...]], terms: _Terms
-) -> Iterator[Fault]:
+) -> Iterator[Problem]:
     """Yield what is wrong with the metrics of one node."""
     found = pages.get(machine.name, ())
     if machine.name not in gpu_metrics.targets(terms.given):
         yield _without_address(evidence, terms.given)
         return
     if len(found) != 2:
-        yield Fault("its exporter's pages were not told", (), open=True)
+        yield Problem("its exporter's pages were not told", (), open=True)
         return
     first, last = found
     none = _no_page(first, machine) or _no_page(last, machine)
@@ -154,56 +130,56 @@ def _faults(
     strangers = {s.node for s in last.samples if s.node} & {m.name for m in node_status.machines(evidence)}
     if strangers - {machine.name}:
         text = f"the page that stands for it is of {wording.listed(sorted(strangers - {machine.name}), 2)}"
-        yield Fault(text, (ANOTHER,), open=True, key=last.key)
+        yield Problem(text, (ANOTHER,), open=True, key=last.key)
         return
     yield from _absent(machine, last, terms)
     yield from _stale(first, last, terms)
     yield from _wrong_times(last, terms)
 
 
-def _without_address(evidence: Evidence, given: subjects.Given) -> Fault:
+def _without_address(evidence: Evidence, given: subjects.Given) -> Problem:
     service = fields.sub(given, "metrics").get("service")
     answers = api_answers.read(evidence, gpu_metrics.ENDPOINTS)
     if service and answers and answers[-1].ok:
-        return Fault(f"the Service {service} has no exporter there", (NOT_THERE,), open=False)
+        return Problem(f"the Service {service} has no exporter there", (NOT_THERE,), open=False)
     if service:
         told = answers[-1].message if answers else "they were not read"
-        return Fault(
+        return Problem(
             f"the endpoints of the Service {service} are not known: {wording.short(told)}", (), open=True
         )
-    return Fault("no address of it is known", (), open=True)
+    return Problem("no address of it is known", (), open=True)
 
 
-def _no_page(page: Page, machine: Machine) -> Fault | None:
+def _no_page(page: Page, machine: Machine) -> Problem | None:
     """Return why an exporter's page says nothing."""
     if page.problem and not page.failure:
         foreign = page.problem.startswith("it is not in")
-        return Fault(f"of the page {page.url} {page.problem}" if not foreign else
+        return Problem(f"of the page {page.url} {page.problem}" if not foreign else
                      f"the page {page.url} cannot be read: {page.problem}",
                      (NOT_THERE,) if foreign else (), open=not foreign, key=page.key)  # fmt: skip
     if not page.failure:
         return None
     text = f"{page.url} gives no page: {page.why or page.failure}"
     if page.failure == "unreachable" or machine.ready is False:
-        return Fault(text, (SHUT_OFF, NOT_THERE), open=True, key=page.key)
+        return Problem(text, (SHUT_OFF, NOT_THERE), open=True, key=page.key)
     known = {"refused": (NOT_THERE,), "hangs": (HUNG,), "status": (NOT_THERE, HUNG), "broken": (HUNG,)}
-    return Fault(text, known.get(page.failure, ()), open=page.failure not in known, key=page.key)
+    return Problem(text, known.get(page.failure, ()), open=page.failure not in known, key=page.key)
 
 
-def _absent(machine: Machine, page: Page, terms: _Terms) -> Iterator[Fault]:
+def _absent(machine: Machine, page: Page, terms: _Terms) -> Iterator[Problem]:
     """Yield GPUs that the page does not have, and metrics that it does not have of a GPU."""
     yield from _count(machine, page, terms.resource)
     for what, names in terms.wanted.groups.items():
         having = {s.gpu for s in page.samples if s.name in names and not math.isnan(s.value)}
         lacking = [gpu for gpu in page.gpus if gpu not in having]
         if not page.gpus and not having:
-            yield Fault(f"the page has no {_named(what, names)}{_near(names, page.others)}", (NOT_CONFIGURED,),
+            yield Problem(f"the page has no {_named(what, names)}{_near(names, page.others)}", (NOT_CONFIGURED,),
                         open=False, key=page.key)  # fmt: skip
         elif lacking:
             all_ = "any GPU" if len(lacking) == len(page.gpus) else wording.listed(lacking, 2)
             near = _near(names, page.others) if len(lacking) == len(page.gpus) else ""
             text = f"the page has no {_named(what, names)} of {all_}{near}"
-            yield Fault(
+            yield Problem(
                 text, (NOT_CONFIGURED,) if near or all_ == "any GPU" else (LOST,), open=False, key=page.key
             )
 
@@ -217,7 +193,7 @@ def _near(names: Sequence[str], others: Sequence[str]) -> str:
     return f"; it has {near[0]}" if near else ""
 
 
-def _count(machine: Machine, page: Page, resource: str) -> Iterator[Fault]:
+def _count(machine: Machine, page: Page, resource: str) -> Iterator[Problem]:
     """Yield how many GPUs a page has too few, or that this cannot be told."""
     said = labelled_gpus.discovered(machine)
     offered = max(machine.offers(resource))
@@ -231,16 +207,16 @@ def _count(machine: Machine, page: Page, resource: str) -> Iterator[Fault]:
         expected = offered
     if expected is None:
         text = f"the page has {wording.count(found, what)}; the node offers {offered}, and how many it has nobody says"
-        yield Fault(text, (UNCOUNTED, LOST), open=True, key=page.key)
+        yield Problem(text, (UNCOUNTED, LOST), open=True, key=page.key)
     elif found < expected:
         text = f"the page has {found} of {wording.count(expected, what)}"
-        yield Fault(text, (LOST,), open=False, key=page.key)
+        yield Problem(text, (LOST,), open=False, key=page.key)
     elif found > expected:
         text = f"the page has {wording.count(found, what)}, and the node has {expected}"
-        yield Fault(text, (ANOTHER, UNCOUNTED), open=True, key=page.key)
+        yield Problem(text, (ANOTHER, UNCOUNTED), open=True, key=page.key)
 
 
-def _stale(first: Page, last: Page, terms: _Terms) -> Iterator[Fault]:
+def _stale(first: Page, last: Page, terms: _Terms) -> Iterator[Problem]:
     """Yield what was not renewed: by counters that a GPU never keeps still, else by any value that differs."""
     before, now = _values(first), _values(last)
     counters = [key for key in before if key[0] in terms.wanted.rising and key in now]
@@ -250,11 +226,11 @@ def _stale(first: Page, last: Page, terms: _Terms) -> Iterator[Fault]:
     if fallen:
         name, gpu, _ = fallen[0]
         text = f"{name} of {gpu} fell from {before[fallen[0]]:g} to {now[fallen[0]]:g}"
-        yield Fault(text, (RESET,), open=True, key=last.key)
+        yield Problem(text, (RESET,), open=True, key=last.key)
     if still:
         gpus = wording.listed(sorted({gpu for _, gpu, _ in still}), 2)
         text = f"{still[0][0]} of {gpus} stood still for {watched:.3g} s, {terms.fresh:g} s are allowed"
-        yield Fault(text, (STALLED,), open=watched < terms.fresh, key=last.key)
+        yield Problem(text, (STALLED,), open=watched < terms.fresh, key=last.key)
     known = {gpu for _, gpu, _ in counters} | {gpu for gpu in last.gpus if _differs(before, gpu, now)}
     unknown = [gpu for gpu in last.gpus if gpu not in known]
     if unknown:
@@ -262,7 +238,7 @@ def _stale(first: Page, last: Page, terms: _Terms) -> Iterator[Fault]:
             f"whether {wording.listed(unknown, 2)} is renewed cannot be told: it has no counter that must rise, and no "
             f"value changed in {watched:.3g} s"
         )
-        yield Fault(text, (STALLED,), open=True, key=last.key)
+        yield Problem(text, (STALLED,), open=True, key=last.key)
 
 
 def _differs(before: Mapping[_Series, float], gpu: str, now: Mapping[_Series, float]) -> bool:
@@ -274,7 +250,7 @@ def _values(page: Page) -> dict[_Series, float]:
     return {(s.name, s.gpu, s.instance): s.value for s in page.samples if not math.isnan(s.value)}
 
 
-def _wrong_times(page: Page, terms: _Terms) -> Iterator[Fault]:
+def _wrong_times(page: Page, terms: _Terms) -> Iterator[Problem]:
     """Yield that the times behind samples, if there are any, are not those at which the page was asked for."""
     away = [(s.time - page.asked, s) for s in page.samples if s.time is not None]
     odd = [(by, s) for by, s in away if not abs(by) <= terms.fresh]
@@ -284,12 +260,12 @@ def _wrong_times(page: Page, terms: _Terms) -> Iterator[Fault]:
         text = (
             f"{sample.name} carries a time {abs(by):.3g} s {side} the request, {terms.fresh:g} s are allowed"
         )
-        yield Fault(text, (CLOCK,), open=True, key=page.key)
+        yield Problem(text, (CLOCK,), open=True, key=page.key)
 
 
 def _of_two_nodes(
-    pages: Mapping[str, tuple[Page, ...]], faults: Mapping[str, tuple[Fault, ...]]
-) -> dict[str, tuple[Fault, ...]]:
+    pages: Mapping[str, tuple[Page, ...]], faults: Mapping[str, tuple[Problem, ...]]
+) -> dict[str, tuple[Problem, ...]]:
     """Return the faults, with GPUs that the pages of two nodes have; numbers of GPUs are the same on each node."""
     owners: dict[str, list[str]] = {}
     for node, each in pages.items():
@@ -300,7 +276,7 @@ def _of_two_nodes(
     for gpu, nodes in owners.items():
         if len(nodes) > 1 and not any(one.open for one in found[nodes[-1]]):
             text = f"its page has {gpu}, which the page of {nodes[0]} has too"
-            found[nodes[-1]] = (*found[nodes[-1]], Fault(text, (ANOTHER,), open=True))
+            found[nodes[-1]] = (*found[nodes[-1]], Problem(text, (ANOTHER,), open=True))
     return found
 
 
@@ -312,11 +288,8 @@ def _renamed(pages: Mapping[str, tuple[Page, ...]], wanted: Asked) -> str:
     return f"; renamed: {wording.listed(new, 4)}" if new else ""
 
 
-def _numbers(
-    pages: Mapping[str, tuple[Page, ...]], wrong: Sequence[tuple[str, Fault]], nodes: Sequence[Machine]
-) -> tuple[Number, ...]:
+def _numbers(pages: Mapping[str, tuple[Page, ...]], bad: int, nodes: Sequence[Machine]) -> tuple[Number, ...]:
     waited = [each[-1].elapsed for m in nodes if len(each := pages.get(m.name, ())) == 2]
-    bad = len({name for name, _ in wrong})
     return (
         Number("nodes whose metrics are not whole and fresh", bad, "nodes", 0, "required"),
         *([Number("longest time until a page was renewed", max(waited), "s")] if waited else []),

@@ -1,0 +1,1 @@
+"""Modules that stand in for libraries of GPU drivers in containers whose GPUs are played."""
