@@ -53,3 +53,24 @@ def test_nothing_is_saved_where_workers_share_no_volume(durable):
     """A claim of one node would keep workers of other nodes from starting."""
     on = stage(durable, nodes=1)
     assert (elastic.volume(on), elastic.saves(on), on.submitted) == (None, False, [])
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ([], ""),
+        ([{"backend": "etcd-v2", "ok": True}], ""),
+        ([{"backend": "c10d", "ok": False, "missing": {"torch": "gone"}}], ""),
+        (
+            [{"backend": "etcd-v2", "ok": False, "missing": {"etcd": "gone"}}],
+            "cannot use etcd-v2: {'etcd': 'gone'}",
+        ),
+        ([{"backend": "etcd-v2", "ok": False, "error": "nobody there"}], "cannot use etcd-v2: nobody there"),
+    ],
+)
+def test_a_meeting_that_no_agent_can_use_is_known_at_once(said, told):
+    """Of the backend that is meant: another job's lack is its own."""
+    on = SimpleNamespace(said=lambda *_: [SimpleNamespace(data=data) for data in said])
+    found = elastic.unusable(on, elastic.Meeting("etcd-v2", "store:2379"))
+    assert found.endswith(told)
+    assert bool(found) == bool(told)
