@@ -115,6 +115,21 @@ def test_the_fake_plugin_needs_a_package_that_the_archives_have_not(module, monk
         machine.check_fake()
 
 
+@pytest.mark.parametrize(
+    ("lacks", "says"), [("torchrun", "no program torchrun in "), ("torch", "has no package torch")]
+)
+def test_what_pods_take_from_the_machine_is_looked_for_when_it_is_declared(module, monkeypatch, lacks, says):
+    """Not told by pods that do not start."""
+    declared, failure = module("gpu_server.declared"), module("gpu_server.failure")
+    assert isinstance(declared.packages(), list)
+    if lacks == "torchrun":
+        monkeypatch.setattr(declared.shutil, "which", lambda *_, **__: None)
+    else:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(failure.Failed, match=says):
+        declared.packages()
+
+
 def test_gpus_are_dealt_over_nodes_in_equal_parts(module):
     """Consecutive ones go to one node; what cannot be dealt is refused."""
     machine, failure = module("gpu_server.machine"), module("gpu_server.failure")
