@@ -1,7 +1,7 @@
 """The tool of dev/gpu-kubernetes, as far as it needs neither root nor a cluster: what it refuses, and its archives."""
 
 import hashlib
-import importlib
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -104,6 +104,30 @@ def test_a_machine_without_nvml_is_refused(module, tmp_path, monkeypatch):
     assert machine.libraries() == (str(tmp_path / "b"),)
     with pytest.raises(failure.Failed, match="NVML cannot be loaded"):
         machine.gpus(machine.libraries())
+
+
+def test_the_fake_plugin_needs_a_package_that_the_archives_have_not(module, monkeypatch):
+    """It is said before anything is made."""
+    machine, failure = module("gpu_server.machine"), module("gpu_server.failure")
+    machine.check_fake()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(failure.Failed, match="has no package grpc"):
+        machine.check_fake()
+
+
+@pytest.mark.parametrize(
+    ("lacks", "says"), [("torchrun", "no program torchrun in "), ("torch", "has no package torch")]
+)
+def test_what_pods_take_from_the_machine_is_looked_for_when_it_is_declared(module, monkeypatch, lacks, says):
+    """Not told by pods that do not start."""
+    declared, failure = module("gpu_server.declared"), module("gpu_server.failure")
+    assert isinstance(declared.packages(), list)
+    if lacks == "torchrun":
+        monkeypatch.setattr(declared.shutil, "which", lambda *_, **__: None)
+    else:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(failure.Failed, match=says):
+        declared.packages()
 
 
 def test_gpus_are_dealt_over_nodes_in_equal_parts(module):

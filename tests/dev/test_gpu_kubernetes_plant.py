@@ -180,7 +180,7 @@ def test_trials_are_run_as_far_as_the_time_goes_and_taken_back(module, monkeypat
         return "seen"
 
     def missed(_):
-        raise plant.NotPlanted("no process was found")
+        raise FileNotFoundError("no process was found")
 
     def stuck():
         raise plant.NotPlanted("still away")
@@ -219,12 +219,12 @@ def test_rows_that_end_before_anything_was_planted_are_not_awaited(module, tmp_p
 
 
 def test_names_of_faults_are_checked(module, settings):
-    """All are there, in the order of the issue; an unknown one is said with those that exist."""
+    """All are there, the longest one last; an unknown one is said with those that exist."""
     table, trials, failure = module("table"), module("trials"), module("failure")
     module("declared").file().write_text("fabric: {stall_bound: 15}\n")
     every = list(trials.every(settings))
     assert [each.name for each in every] == [
-        "plugin-restarted", "plugin-away", "gpu-left-out", "member-killed", "gpu-burned", "all-devices",
+        "plugin-restarted", "plugin-away", "gpu-left-out", "member-killed", "all-devices", "gpu-burned",
     ]  # fmt: skip
     assert [each.name for each in table.choose(every, ["gpu-burned"])] == ["gpu-burned"]
     with pytest.raises(failure.Failed, match="--only gpu-burnt: there are plugin-restarted, plugin-away"):

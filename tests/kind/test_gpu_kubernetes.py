@@ -149,18 +149,33 @@ print(processes.of_cluster(inner, first).command())
 """Looks up a program by the number that it has inside."""
 
 
-@pytest.mark.parametrize("moment", ["namespaces", "the API server is ready"])
-def test_killed_in_the_middle_it_leaves_no_process(server, before, moment):
-    """Whoever brings it up is killed: the cluster ends with it, and `down` takes back the rest."""
+@pytest.mark.parametrize(
+    ("moment", "how"),
+    [
+        ("namespaces", signal.SIGKILL),
+        ("the API server is ready", signal.SIGKILL),
+        ("namespaces", signal.SIGTERM),
+    ],
+)
+def test_killed_in_the_middle_it_leaves_no_process(server, before, moment, how):
+    """Whoever brings it up is killed: the cluster ends with it. `down` takes back the rest, or it does itself."""
     process = subprocess.Popen(
-        [*server.command, "up", "--devices=fake"], env=server.environment, stdout=subprocess.PIPE, text=True
-    )
+        [*server.command, "up", "--devices=fake"], env=server.environment,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     with process:
         if moment == "namespaces":
             until((server.state / "cluster.pid").exists, "the first process")
         else:
             assert next((line for line in process.stdout if moment in line), None)
-        process.send_signal(signal.SIGKILL)
+        process.send_signal(how)
+        said = process.stderr.read()
+    if how is signal.SIGTERM:
+        assert (process.returncode, said) == (
+            1,
+            "gpu-kubernetes: interrupted; what was begun was taken back\n",
+        )
+        assert traces(server.state) == before
     until(lambda: not traces(server.state)["processes"], "the end of all processes")
     assert server("down").returncode == 0
     assert traces(server.state) == before

@@ -31,6 +31,8 @@ def up(options: argparse.Namespace) -> None:
     machine.check(options.nodes)
     which = kernel.version()
     real = options.devices == "nvidia"
+    if not real:
+        machine.check_fake()
     libraries = machine.libraries() if real else ()
     gpus = machine.gpus(libraries) if real else ()
     settings = Settings(machine.dealt(gpus, options.nodes), options.devices, which, libraries)
@@ -236,10 +238,15 @@ def main() -> None:
         each.add_argument("number", type=int)
         each.set_defaults(verb=lambda options, run=run: run(options.number))
     options = parser.parse_args()
+    if options.verb in (up, plant):
+        # What was begun is taken back, as if somebody had pressed Ctrl-C.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         options.verb(options)
     except Failed as error:
         sys.exit(f"gpu-kubernetes: {error}")
+    except KeyboardInterrupt:
+        sys.exit("gpu-kubernetes: interrupted; what was begun was taken back")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ NAMESPACE = "default"
 HOURS = "12h"
 NEEDED = ("torch",)
 """Packages of Python that pods need, wherever they lie."""
+STARTER = "torchrun"
 
 Obj = dict[str, Any]
 
@@ -56,6 +58,8 @@ def profile(settings: Settings, added: Obj) -> Obj:
 
 def packages() -> list[str]:
     """Return the folders of packages that pods need and that are in none of the machine's own."""
+    if shutil.which(STARTER, path=images.search()) is None:
+        raise Failed(f"no program {STARTER} in {images.search()}: with it pods start the ranks of torch")
     found = []
     for name in NEEDED:
         spec = importlib.util.find_spec(name)

@@ -46,12 +46,18 @@ def write(libraries: tuple[str, ...]) -> None:
         (machine / name).symlink_to(f"usr/{name}")
     (machine / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
     (machine / "etc" / "group").write_text("root:x:0:\n")
-    search = [str(Path(sys.executable).parent), "/usr/local/nvidia/bin", archive.PATH.partition("=")[2]]
-    variables = [f"PATH={':'.join(search)}", *NO_MULTICAST]
+    variables = [f"PATH={search()}", *NO_MULTICAST]
     if libraries:
         variables.append(f"LD_LIBRARY_PATH={':'.join(libraries)}")
     archive.write(out / "machine.tar", machine, [archive.Image([MACHINE], env=variables)])
     shutil.rmtree(root)
+
+
+def search() -> str:
+    """Return where pods look for programs: beside this Python first."""
+    return ":".join(
+        [str(Path(sys.executable).parent), "/usr/local/nvidia/bin", archive.PATH.partition("=")[2]]
+    )
 
 
 def mounted() -> list[str]:

@@ -1,9 +1,11 @@
 """What the machine must be and have; whatever is missing is said in one line."""
 
 import ctypes
+import importlib.util
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 from . import places
@@ -65,6 +67,18 @@ def check(nodes: int, *, proc: Path = Path("/proc")) -> None:
     if memory < needed:
         has, wants = (f"{each / 2**30:.1f} GiB" for each in (memory, needed))
         raise Failed(f"{has} of memory are too little: a cluster of {nodes} node(s) needs {wants}")
+
+
+def check_fake() -> None:
+    """Check that this Python has what the fake device plugin speaks with, which the archives do not bring.
+
+    Raises:
+        Failed: it has not.
+    """
+    if importlib.util.find_spec("grpc") is None:
+        raise Failed(
+            f"--devices fake: {sys.executable} has no package grpc, with which the fake plugin speaks (grpcio)"
+        )
 
 
 def libraries() -> tuple[str, ...]:

@@ -9,11 +9,15 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from pytest_gpucluster.kube import errors
+
 from .failure import Failed
 from .trials import Rows, Trial
 
 NOT_PLANTED, NOT_RUN, EXPECTED, OTHERWISE = "not planted", "not run", "as expected", "NOT as expected"
 HEAD = ("planted", "shown by", "row", "verdict", "expected", "result")
+CAUGHT = (Failed, errors.GpuClusterError, OSError)
+"""What ends a trial and not those after it: nobody looks on."""
 LEAST = 20.0
 """Seconds without which no trial is begun."""
 
@@ -88,13 +92,13 @@ def _run(trial: Trial, suite: tuple[str, ...], out: Path, end: float) -> list[Li
     shown, wrong = "", ""
     try:
         shown = trial.planting(rows)
-    except Failed as error:
+    except CAUGHT as error:
         wrong = str(error)
     finally:
         rows.stop()
         try:
             trial.undoing()
-        except Failed as error:
+        except CAUGHT as error:
             wrong = f"{wrong}; not taken back: {error}".removeprefix("; ")
     return judged(trial, shown, wrong, rows.verdicts())
 

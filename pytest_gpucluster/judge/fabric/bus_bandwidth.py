@@ -88,14 +88,18 @@ def incomplete(
     keys = shared.keys(told)
     stalled = [rank for rank in told.ranks if rank.stalled is not None]
     failed = [rank for rank in told.ranks if rank.failed is not None]
+    killed = shared.killed(told)
     for ranks, what in ((stalled, "stands still"), (failed, "failed")):
         if ranks:
             word = ranks[0].stalled or ranks[0].failed
             said = "" if word is None else str(word.data.get("error") or word.data.get("collective") or "")
             text = f"{ranks[0].where} {what}: {said}"
+            if killed:
+                # What the others say is that they lost these.
+                text = f"{shared.lost(killed)}; {text}"
             return wording.finding(
-                Verdict.FAIL, required, text, gang, causes=(shared.DIED,), evidence=keys,
-                where=shared.places(ranks),
+                Verdict.FAIL, required, text, gang, causes=(shared.KILLED if killed else shared.DIED,), evidence=keys,
+                where=shared.places(killed + ranks),
             )  # fmt: skip
     absent = shared.missing(told, shared.expected(given, told) or len(told.ranks))
     mute = [rank for rank in told.ranks if not rank.results]
@@ -106,7 +110,7 @@ def incomplete(
     if absent:
         text = f"rank {wording.listed([str(n) for n in absent])} said nothing"
     elif mute:
-        text = f"{mute[0].where} reported no figures"
+        text = shared.lost(killed) if killed else f"{mute[0].where} reported no figures"
     elif bad:
         text = f"{bad[0].where}: {bad[0].problems[0]}"
     if told.torn:
@@ -116,9 +120,10 @@ def incomplete(
     if expired is not None:
         text += f"; waited for {expired[0]}"
     verdict = Verdict.FAIL if died else Verdict.INCONCLUSIVE
-    where = shared.places(mute or bad) or None
+    where = shared.places((killed if not absent else []) or mute or bad) or None
     more = {} if where is None else {"where": where}
-    return wording.finding(verdict, required, text, gang, causes=(shared.DIED,), evidence=keys, **more)
+    cause = shared.KILLED if killed else shared.DIED
+    return wording.finding(verdict, required, text, gang, causes=(cause,), evidence=keys, **more)
 
 
 def slowest(told: Told) -> dict[tuple[str, int], tuple[float, Rank]]:

@@ -21,6 +21,15 @@ DIED = Cause(
     "a rank ended early: out of memory, an error of the collective library, a lost GPU (Xid in the node's log)",
     "read the rank's log and `dmesg` of its node; its NCCL log begins with the first warning in time",
 )
+KILLED = Cause(
+    "a signal ended the container of a rank: its memory ran out, the program crashed, or somebody killed it",
+    "look at reason and exit code (kubectl describe pod: OOMKilled; 128 and the signal, 137 is SIGKILL, 139 a crash), "
+    "and at `dmesg` of its node",
+)
+SIGNALS = range(129, 256)
+"""Exit codes of containers that a signal ended."""
+SIGKILL = range(137, 138)
+"""Nobody sends it to himself: a rank that gives up ends otherwise."""
 
 
 def subject(evidence: Evidence, given: subjects.Given, *roles: str) -> Gang | None:
@@ -121,6 +130,24 @@ def expected(given: subjects.Given, ranks: Told) -> int | None:
 def keys(ranks: Told) -> tuple[str, ...]:
     """Return keys of the lines by which ranks said who they are."""
     return tuple(rank.word.key for rank in ranks.ranks)[:12]
+
+
+def killed(told: Told, codes: range = SIGNALS) -> list[Rank]:
+    """Return the ranks that told no end, and whose container a signal ended before their pod was deleted."""
+    return [
+        rank
+        for rank in told.ranks
+        if not rank.done and rank.failed is None and rank.stalled is None
+        if rank.pod is not None and rank.pod.ended is not None
+        if any(code in codes for _, code in rank.pod.exit_codes)
+    ]
+
+
+def lost(found: list[Rank]) -> str:
+    """Return what is said of ranks that were killed, before what the others made of it."""
+    codes = {code for rank in found if rank.pod is not None for _, code in rank.pod.exit_codes}
+    with_ = wording.listed([str(code) for code in sorted(codes)])
+    return f"a signal ended {wording.listed(places(found), 4)} (exit code {with_})"
 
 
 def places(found: list[Rank]) -> tuple[str, ...]:

@@ -72,6 +72,9 @@ def _decided(
     missing = shared.missing(told, world)
     if missing:
         return found.inconclusive(f"rank {wording.listed([str(n) for n in missing])} of {world} said nothing")
+    killed = shared.killed(told, shared.SIGKILL)
+    if killed:
+        return found.inconclusive(shared.lost(killed), shared.KILLED, where=shared.places(killed))
     late = [rank for rank, seconds in waits if seconds is not None and seconds > bound + SLACK]
     if late:
         text = f"{late[0].where} waited {_waited(late[0]):g} s; the bound is {bound:g} s"

@@ -5,7 +5,13 @@ import dataclasses
 import pytest
 
 from pytest_gpucluster.evidence import Evidence, read
-from pytest_gpucluster.judge.fabric import forced_transport, stalled_collective, switched_off
+from pytest_gpucluster.judge.fabric import (
+    bus_bandwidth,
+    forced_transport,
+    shared,
+    stalled_collective,
+    switched_off,
+)
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests.defects import matrix
@@ -143,6 +149,64 @@ def test_a_hang_is_a_fail(recorded):
     finding = stall(waited_in_vain(hung))
     assert finding.verdict is Verdict.FAIL
     assert "rank 1" in finding.where[0]
+
+
+def ended_by(evidence, code, *, deleted=False):
+    """Return the evidence whose second member ended with a code and without a word, its pod perhaps deleted before."""
+    said = base.words(evidence, lambda _, w: None if w.get("rank", 0) >= 4 and w["event"] != "who" else w)
+    lines = []
+    for line in said.lines:
+        made = base.clone(dict(line.object))
+        for status in (made.get("status") or {}).get("containerStatuses") or ():
+            end = (status.get("state") or {}).get("terminated")
+            if line.kind == "Pod" and end is not None and str(line.name).endswith("worker-1"):
+                end["exitCode"] = code
+                if deleted:
+                    made["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        lines.append(dataclasses.replace(line, object=made))
+    return base.with_lines(said, lines)
+
+
+@pytest.mark.parametrize(
+    ("code", "deleted", "verdict", "cause"),
+    [
+        (137, False, Verdict.INCONCLUSIVE, "a signal ended"),
+        (137, True, Verdict.FAIL, "without naming"),
+        (134, False, Verdict.FAIL, "without naming"),
+        (1, False, Verdict.FAIL, "without naming"),
+    ],
+)
+def test_a_member_that_was_killed_cannot_say_whom_it_waited_for(recorded, code, deleted, verdict, cause):
+    """Nobody sends SIGKILL to himself; a rank that gave up, or whose pod was deleted, had its chance to speak."""
+    finding = stall(ended_by(recorded("stalled-collective"), code, deleted=deleted))
+    assert finding.verdict is verdict
+    assert cause in finding.causes[0].text
+    if verdict is Verdict.INCONCLUSIVE:
+        assert "worker-1" in finding.where[0]
+        assert "(exit code 137)" in finding.observed
+
+
+@pytest.mark.parametrize("event", ["failed", "stalled", ""])
+@pytest.mark.parametrize(("code", "killed"), [(137, True), (139, True), (1, False)])
+def test_who_was_killed_is_named_before_those_who_lost_him(recorded, event, code, killed):
+    """The others tell of a connection that was reset: that they were left is no fault of theirs."""
+
+    def lose(word):
+        if event and word["rank"] < 4 and word["event"] == "done":
+            word.update(event=event, error="Connection reset by peer", collective="all_reduce")
+
+    evidence = recorded("forced-transport")
+    lost = changed(ended_by(evidence, code), "done", lose)
+    finding = without_figures(lost)
+    assert finding.verdict is (Verdict.FAIL if event else Verdict.INCONCLUSIVE)
+    assert ("a signal ended" in finding.causes[0].text) is killed
+    assert ("worker-1" in finding.where[0]) is (killed or not event)
+
+
+def without_figures(evidence):
+    """Judge what ranks that told no figures make of a row."""
+    gang = shared.subject(evidence, evidence.given)
+    return bus_bandwidth.incomplete(evidence, evidence.given, shared.told(evidence, gang), gang, "figures")
 
 
 def test_a_stall_that_did_not_happen_shows_nothing(recorded):
