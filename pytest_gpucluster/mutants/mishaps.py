@@ -93,7 +93,9 @@ MUTANTS: base.Table = {
         "one member of each gang is Failed: its kubelet evicted it",
         _befalls(_fail),
         {
-            **dict.fromkeys((*_ANY, *_BESIDE_ELASTIC, "GANG-012", "INV-007", "TRN-004", "TRN-007"), "inconclusive"),
+            **dict.fromkeys(
+                (*_ANY, *_BESIDE_ELASTIC, "GANG-012", "INV-007", "TRN-004", "TRN-007"), "inconclusive"
+            ),
             **dict.fromkeys((*_AT_A_STORE, *_OVER_SSH, "KUE-007", "TRN-006"), "environment"),
             "REF-009": "fail",
         },
