@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 STATUS = {"healthy": 0, "trouble": 1, "refused": 1, "starting": 3, "unclear": 3, "gone": 3}
 """State -> exit status; 2 is a mistake of the user."""
 
+FORBIDDEN = (401, 403)
+"""HTTP status of what may not be read."""
+
 FAMILIES = ("GANG", "REF", "PLG", "LIFE", "RDZV", "ELA")
 """Requirements whose judges can say something about one job."""
 
@@ -196,6 +199,7 @@ def _of_cluster(options: Any, key: str, name: str) -> int:
         )
         collected = tellable.of(collector.collect(), collector)
         _exists(collector, collected)
+        _readable(collector, collected)
         judges = _judges()
         if options.follow:
             last, collected = diagnose_follow.follow(
@@ -259,6 +263,36 @@ def _exists(collector: "Collector", collected: "Collected") -> None:
     if collector.kind == "" and JOB.key in collected.looked and name not in collected.jobs:
         known = near(name, collected.jobs)
         raise common.CliError(f"no vcjob {name!r} in namespace {namespace!r}{known}")
+
+
+def _readable(collector: "Collector", collected: "Collected") -> None:
+    """Refuse to diagnose a job of which nothing may be read: no word about it would be worth anything."""
+    from pytest_gpucluster.cli import job_snapshot, relating
+    from pytest_gpucluster.plain import plurals
+
+    key = getattr(collector, "key", "") or job_snapshot.JOB.key
+    barred = {str(one["case"]): one for one in collected.extra if one.get("code") in FORBIDDEN}
+    wanted = [f"collect:{key}", *([f"collect:{job_snapshot.POD.key}"] if key != job_snapshot.POD.key else [])]
+    if any(case not in barred for case in wanted) or any(
+        _told_of(obj, collector) for obj in collected.objects
+    ):
+        return
+    first = barred[wanted[0]]
+    kind = relating.SUBJECTS[key][0]
+    raise common.CliError(
+        f"diagnose: nothing may be read of {collector.kind or 'vcjob'}/{collector.name} -n {collector.namespace}: "
+        f"{plurals.count(len(collected.extra), 'read')} failed, the first one says {first['status']['message']!r}; "
+        f"whoever looks needs get and list on {kind.plural}, pods and events there, and get on pods/log",
+        status=3,
+    )
+
+
+def _told_of(obj: Mapping[str, Any], collector: "Collector") -> bool:
+    """Report whether an object that was read is the job, a pod of it, or an event about it."""
+    kind, metadata = obj.get("kind"), obj.get("metadata") or {}
+    if kind == "Pod":
+        return collector.own(obj)
+    return kind == "Event" or (kind != "Namespace" and metadata.get("name") == collector.name)
 
 
 def _save(path: Path, collected: "Collected", subject: tuple[str, str], namespace: str) -> None:

@@ -36,6 +36,7 @@ SUBJECTS: Mapping[str, tuple[kinds.KindInfo, ...]] = {
     "Pod": (POD,),
     "JobSet": (JOBSET,),
     "RayCluster": (RAY,),
+    names.KUEUE_WORKLOAD: (WORKLOAD, OLD_WORKLOAD),
     **{
         kind: tuple(kinds.KindInfo(version, kind, f"{kind.lower()}s") for version in versions)
         for kind, versions in _OPERATED.items()

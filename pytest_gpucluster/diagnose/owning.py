@@ -24,6 +24,14 @@ ENDS = {
 """Types of conditions by which operators say that a job has ended -> the phase that it is called here."""
 
 
+SHORT = {
+    "podgroup": ("podgroup.scheduling.volcano.sh", "podgroups.scheduling.volcano.sh", "pg"),
+    "leaderworkerset": ("lws",),
+    "workload": ("wl",),
+}
+"""Kind in lower case -> further words for it that kubectl takes."""
+
+
 def owned(evidence: Evidence) -> tuple[Gang, ...]:
     """Return the jobs of operators of which no pod, and no Job, is there: they come last in a chain of owners."""
     known = gangs(evidence)
@@ -105,6 +113,13 @@ def _size(obj: fields.Object) -> int:
     return total or 1
 
 
+def held_for(evidence: Evidence, gang: Gang, kind: str, name: str) -> bool:
+    """Report whether a Workload of Kueue, called by that kind and name, stands for a gang."""
+    return kind in called(kueue_workloads.WORKLOAD) and any(
+        w.name == name for w in workloads_of(evidence, gang)
+    )
+
+
 def belongs(gang: Gang, kind: str, name: str) -> bool:
     """Report whether a gang is, or was made by, an object of that kind (in lower case, "" for any) and name."""
     if gang.name == name and kind in ("", *called(gang.kind)):
@@ -133,9 +148,4 @@ def called(kind: str) -> tuple[str, ...]:
     low = kind.lower()
     first, _, group = low.partition(".")
     plural = f"{first}s" + (f".{group}" if group else "")
-    more = (
-        ("podgroup.scheduling.volcano.sh", "podgroups.scheduling.volcano.sh", "pg")
-        if low == "podgroup"
-        else ()
-    )
-    return (low, plural, *more)
+    return (low, plural, *SHORT.get(low, ()))

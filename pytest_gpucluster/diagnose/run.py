@@ -46,7 +46,7 @@ def subjects(
     """
     found = [
         gang for gang in (*gangs(evidence), *owning.owned(evidence))
-        if (not name or owning.belongs(gang, kind, name))
+        if (not name or owning.belongs(gang, kind, name) or owning.held_for(evidence, gang, kind, name))
         and (not namespace or not gang.namespace or gang.namespace == namespace)
     ]  # fmt: skip
     if name or found:
@@ -239,7 +239,21 @@ def _state(s: Situation, causes: list[Suspect], *, well: bool) -> State:
         return State.TROUBLE if first.kind is Kind.FAULT else State.REFUSED
     if well:
         return State.HEALTHY
+    if _barred(s):
+        return State.UNCLEAR
     return State.STARTING if s.age <= max(s.silent, 2 * s.silent if s.pods else 0) else State.UNCLEAR
+
+
+def _barred(s: Situation) -> bool:
+    """Report whether no pod and no job is known because pods may not be read: how old they are tells nothing then."""
+    return (
+        s.gang is None
+        and not s.pods
+        and any(
+            line.data.get("case") == "collect:Pod" and line.data.get("code") in (401, 403)
+            for line in s.evidence.responses()
+        )
+    )
 
 
 def summary(s: Situation) -> str:

@@ -23,7 +23,8 @@ Obj = dict[str, Any]
 
 KINDS = {"jobs": "Job", "podgroups": "PodGroup", "queues": "Queue", "pods": "Pod", "events": "Event", "nodes": "Node",
          "services": "Service", "networkpolicies": "NetworkPolicy", "configmaps": "ConfigMap",
-         "trainjobs": "TrainJob", "jobsets": "JobSet"}  # fmt: skip
+         "trainjobs": "TrainJob", "jobsets": "JobSet", "mpijobs": "MPIJob", "pytorchjobs": "PyTorchJob",
+         "leaderworkersets": "LeaderWorkerSet", "workloads": "Workload"}  # fmt: skip
 
 
 class Served:
@@ -269,6 +270,100 @@ def test_each_owner_of_a_pod_leads_to_its_pods(
     assert "2 pods" in " ".join(out.split())
     assert " alone" not in out
     assert call("diagnose", "--from", tmp_path / "dump")[0] == 1
+
+
+OWNERS = {
+    "mpijob": ("MPIJob", "kubeflow.org/v2beta1"),
+    "pytorchjob": ("PyTorchJob", "kubeflow.org/v1"),
+    "lws": ("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"),
+    "leaderworkersets": ("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"),
+}
+"""Word for a kind -> the kind and its API."""
+
+
+def _owned_by(served: Served, word: str) -> None:
+    """Serve the pods of `_train` under an object of another operator, and a Workload of Kueue that stands for it."""
+    _train(served)
+    kind, version = OWNERS[word]
+    owner = _owned(kind, version, "llm", spec={}, status={})
+    pods = [one for one in served.objects if one["kind"] == "Pod" and one["metadata"]["name"] != "alone"]
+    for pod in pods:
+        pod["metadata"]["ownerReferences"] = _owned("Pod", "v1", "x", owner)["metadata"]["ownerReferences"]
+    workload = _owned(
+        "Workload", "kueue.x-k8s.io/v1beta2", f"{kind.lower()}-llm-1a2b3", owner, spec={}, status={}
+    )
+    served.objects = [owner, workload, *pods]
+
+
+@pytest.mark.parametrize("word", sorted(OWNERS))
+def test_the_words_of_every_operator_lead_to_its_pods(served: Served, look: Call, word: str):
+    """By its own name, by its short name, and by the Workload that Kueue made for it."""
+    _owned_by(served, word)
+    for subject in (f"{word}/llm", f"workload/{OWNERS[word][0].lower()}-llm-1a2b3"):
+        status, out, err = look(subject, "-n", NAMESPACE)
+        assert (status, err) == (1, ""), subject
+        assert "train:1" in out
+        assert "2 pods" in " ".join(out.split())
+
+
+def test_a_workload_that_is_held_leads_to_its_job(served: Served, look: Call):
+    """No pod is there yet: what Kueue says of the Workload is said of the job."""
+    _train(served)
+    job = next(one for one in served.objects if one["kind"] == "Job")
+    job["metadata"]["ownerReferences"] = []
+    job["spec"]["suspend"], job["status"] = True, {}
+    why = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, 2 more needed"
+    told = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": why}
+    told["lastTransitionTime"] = "2026-01-01T00:00:05Z"
+    held = _owned(
+        "Workload",
+        "kueue.x-k8s.io/v1beta2",
+        "job-llm-9f",
+        job,
+        spec={"queueName": "q"},
+        status={"conditions": [told]},
+    )
+    served.objects = [job, held]
+    status, out, err = look("workload/job-llm-9f", "-n", NAMESPACE)
+    assert err == ""
+    assert out.startswith(f"job/llm-node-0 -n {NAMESPACE}")
+    assert "insufficient unused quota" in " ".join(out.split())
+    assert status in (1, 3)
+
+
+SUBJECTS = ["vcjob/torch", "pod/torch-master-0", "podgroup/x", "job/x", "jobset/x", "trainjob/x", "mpijob/x",
+            "pytorchjob/x", "lws/x", "workload/x"]  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [(), ("--follow",), ("--json",)], ids=["once", "follow", "json"])
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_who_may_read_nothing_is_told_that_and_nothing_else(
+    served: Served, look: Call, subject: str, more: tuple[str, ...]
+):
+    """A job of which nothing is known is neither starting nor healthy: one line, with what is needed."""
+    beside = ("namespaces", "resourcequotas", "endpointslices", "rayclusters")
+    served.forbidden |= {(verb, what) for verb in ("get", "list") for what in (*KINDS, *beside)} | {
+        ("log", "pods")
+    }
+    status, out, err = look(subject, "-n", NAMESPACE, *more)
+    assert (status, out) == (3, "")
+    assert f"nothing may be read of {subject.replace('lws', 'leaderworkerset')} -n {NAMESPACE}" in err
+    assert 'User "ann" cannot' in err
+    assert "needs get and list on" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("readable", ["events", "jobs", "pods"])
+def test_one_thing_that_may_be_read_is_looked_at(served: Served, look: Call, readable: str):
+    """Events, the Job or its pods alone still tell something."""
+    beside = ("namespaces", "resourcequotas", "endpointslices", "rayclusters")
+    every = {(verb, what) for verb in ("get", "list") for what in (*KINDS, *beside)} | {("log", "pods")}
+    served.forbidden |= {one for one in every if one[1] != readable}
+    status, out, err = look("vcjob/torch", "-n", NAMESPACE)
+    assert err == ""
+    assert "looked at" in out
+    assert "starting" not in out
+    assert status in (0, 1, 3)
 
 
 def test_a_pod_of_nobody_is_looked_at_alone(served: Served, look: Call, tmp_path: Path, call: Call):
