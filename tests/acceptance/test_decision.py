@@ -60,7 +60,8 @@ def test_a_named_row_without_a_test_closes_it_and_one_of_an_area_is_told():
     assert [(each.what, each.why) for each in named.closers] == [("HLT-001", "it has no test")]
     assert named.purposes == {"health": "undecided"}
     stages = (policy.Stage("a", areas=("health",)),)
-    of_area = decide([run("r", attempt("HLT-004"))], wants(stages=stages))
+    shown = [attempt(row) for row in ("HLT-002", "HLT-003", "HLT-004")]
+    of_area = decide([run("r", *shown)], wants(stages=stages))
     assert of_area.open
     assert "HLT-001" in of_area.unbuilt
     assert "HLT-001" not in of_area.rows

@@ -155,7 +155,12 @@ def test_pods_of_other_schedulers_and_gated_pods_are_left_alone():
             store.create("Pod", pod("gated", schedulingGates=[{"name": "g"}]))
             await settle()
             assert bound(store) == {}
-            assert all(not p["status"].get("conditions") for p in store.list("Pod"))
+            said = {p["metadata"]["name"]: p["status"].get("conditions", []) for p in store.list("Pod")}
+            # That a pod is gated the API server writes, when the pod is made.
+            assert {name: [each["reason"] for each in found] for name, found in said.items()} == {
+                "other": [],
+                "gated": ["SchedulingGated"],
+            }
 
             def ungate(obj):
                 del obj["spec"]["schedulingGates"]

@@ -168,7 +168,10 @@ def test_the_same_tests_judge_another_scheduler(tmp_path):
     # What the cluster says of itself, and what Kueue and further schedulers do, does not depend on who is declared.
     assert set(found.values()) == {"pass", "not_applicable"}, found
     assert not {
-        row for row, verdict in found.items() if verdict == "pass" and row.startswith(("GANG", "REF", "PLG"))
+        row
+        for row, verdict in found.items()
+        # GANG-012 is about gangs of a further scheduler.
+        if verdict == "pass" and row.startswith(("GANG", "REF", "PLG")) and row != "GANG-012"
     }
 
 
