@@ -193,7 +193,7 @@ class Agent:
         return list(planted)
 
     async def _emptied(self, api: Api) -> None:
-        """Wait until no process of a pod is left.
+        """End the processes of pods that go, and wait until none is left.
 
         Whether a pod stays is asked of the API server: on a busy machine the watch tells of its end seconds later.
 
@@ -204,6 +204,9 @@ class Agent:
         going = await asyncio.gather(*(is_going(api, worker.pod) for worker in workers))
         staying = [worker.title for worker, goes in zip(workers, going, strict=True) if not goes]
         if not staying and self._running:
+            # A defect that is in force may keep them beyond their pods' end.
+            for worker in workers:
+                worker.kill()
             await asyncio.wait(self._running, timeout=ENDING_SECONDS)
         left = staying or [f"{worker.title} (ending)" for worker in self._workers.values()]
         if left:

@@ -109,6 +109,13 @@ class PodWorker:
         """Return the name of the node that it is bound to."""
         return self._node.spec.name
 
+    def kill(self) -> None:
+        """End all processes at once, also those that a planted defect keeps; the pod ends with them."""
+        for loop in self.loops:
+            loop.ending.set()
+            if loop.running is not None:
+                loop.running.kill()
+
     def power_off(self) -> None:
         """End all processes at once, as the node's machine does when it restarts.
 

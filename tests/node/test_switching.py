@@ -91,6 +91,15 @@ def test_a_pod_that_ends_slowly_is_waited_for(start: Callable[..., Nodes]) -> No
     assert switch(nodes, "node.short-one-gpu")[0] == http.client.OK
 
 
+def test_a_pod_that_a_defect_keeps_ends_with_a_switch(start: Callable[..., Nodes]) -> None:
+    """What goes on running after its object is gone, as planted, does not outlive the next switch."""
+    nodes = start(switchable=True, defects=["node.keeps-killed"])
+    nodes.run("kept", "exec sleep 600")
+    nodes.wait_phase("kept", "Running")
+    nodes.api.delete(f"{PODS}/kept", grace=0)
+    assert switch(nodes)[0] == http.client.OK
+
+
 def test_a_pod_whose_end_is_told_late_is_waited_for(start: Callable[..., Nodes]) -> None:
     """A pod that is gone from the API server holds a switch up until its watch says so, as on a busy machine."""
     nodes = start(switchable=True)
