@@ -40,8 +40,13 @@ def jobs(evidence: Evidence) -> tuple[Gang, ...]:
     suspended and resumed, and is what events are about.
     """
     without = owned(evidence)
-    heads = {gang.uid for gang in without}
-    return (*(g for g in gangs(evidence) if not (_bare(g) and heads & above(evidence, g))), *without)
+    heads = [gang.uid for gang in without]
+    return (*(g for g in gangs(evidence) if not stands_in(evidence, g, *heads)), *without)
+
+
+def stands_in(evidence: Evidence, gang: Gang, *uids: str) -> bool:
+    """Report whether a gang is a JobSet without pods that one of these jobs made."""
+    return _bare(gang) and not above(evidence, gang).isdisjoint(uids)
 
 
 def owned(evidence: Evidence) -> tuple[Gang, ...]:
@@ -160,13 +165,15 @@ def held_for(evidence: Evidence, gang: Gang, kind: str, name: str) -> bool:
 def related(evidence: Evidence, gang: Gang, kind: str, name: str) -> bool:
     """Report whether a job of that kind (in lower case) and name stands above or below a gang in a chain of owners."""
     there = evidence.derived(_objects)
-    higher = above(evidence, gang)
-    space = gang.namespace
+    found = [
+        line for line in there.values()
+        if line.name == name and line.kind in (*OPERATED, names.BATCH_JOB) and kind in called(line.kind)
+        and fields.text(line.object, "metadata", "namespace") == gang.namespace
+    ]  # fmt: skip
     return any(
-        line.name == name and kind in called(line.kind) and fields.text(line.object, "metadata", "namespace") == space
-        and (line.uid in higher or (gang.uid and gang.uid in _chain(there, line.uid)))
-        for line in there.values() if line.kind in (*OPERATED, names.BATCH_JOB)
-    )  # fmt: skip
+        line.uid in above(evidence, gang) or (gang.uid and gang.uid in _chain(there, line.uid))
+        for line in found
+    )
 
 
 def belongs(gang: Gang, kind: str, name: str) -> bool:

@@ -284,7 +284,7 @@ class Situation:
         return tuple(
             gang for gang in gangs(self.evidence)
             if gang is not self.gang and exists(gang)
-            and (not mine or (gang.uid != mine and mine not in owning.above(self.evidence, gang)))
+            and (not mine or (gang.uid != mine and not owning.stands_in(self.evidence, gang, mine)))
         )  # fmt: skip
 
     @functools.cached_property
