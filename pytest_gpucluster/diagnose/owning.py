@@ -1,6 +1,7 @@
 """Jobs of operators that stand without pods of their own: TrainJob, JobSet and others that Kueue may hold."""
 
 import math
+from collections.abc import Iterator, Mapping
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
@@ -32,12 +33,29 @@ SHORT = {
 """Kind in lower case -> further words for it that kubectl takes."""
 
 
+def jobs(evidence: Evidence) -> tuple[Gang, ...]:
+    """Return what can be diagnosed: the gangs, and the jobs of operators that stand without pods.
+
+    A JobSet that made no pod is not asked by itself if the job that made it is there: that one has the queue, is
+    suspended and resumed, and is what events are about.
+    """
+    without = owned(evidence)
+    heads = [gang.uid for gang in without]
+    return (*(g for g in gangs(evidence) if not stands_in(evidence, g, *heads)), *without)
+
+
+def stands_in(evidence: Evidence, gang: Gang, *uids: str) -> bool:
+    """Report whether a gang is a JobSet without pods that one of these jobs made."""
+    return _bare(gang) and not above(evidence, gang).isdisjoint(uids)
+
+
 def owned(evidence: Evidence) -> tuple[Gang, ...]:
     """Return the jobs of operators of which no pod, and no Job, is there: they come last in a chain of owners."""
-    known = gangs(evidence)
-    taken = {g.uid for g in known} | {uid for g in known for uid in _owners_of(g)}
+    every = gangs(evidence)
+    known = [gang for gang in every if not _bare(gang)]
+    taken = {g.uid for g in every} | {uid for g in known for uid in above(evidence, g)}
     places = {(g.namespace, g.name) for g in known}
-    there = {line.uid: line for kind in evidence.kinds for line in _present(evidence, kind)}
+    there = evidence.derived(_objects)
     asked = {one.job_uid for one in kueue_workloads.workloads(evidence) if one.job_uid}
     found = [
         _gang(evidence, line) for line in there.values()
@@ -49,11 +67,35 @@ def owned(evidence: Evidence) -> tuple[Gang, ...]:
     return tuple(sorted(found, key=lambda gang: gang.created))
 
 
+def _bare(gang: Gang) -> bool:
+    """Report whether a gang is a JobSet of which no pod was ever seen."""
+    return gang.kind == names.JOBSET and not gang.pods
+
+
 def _owners_of(gang: Gang) -> set[str]:
     objects = (
         [p.last for p in gang.pods] + [g.last for g in gang.groups] + ([gang.job.last] if gang.job else [])
     )
-    return {str(fields.owner(obj).get("uid") or "") for obj in objects}
+    return {uid for obj in objects if (uid := fields.text(fields.owner(obj), "uid"))}
+
+
+def above(evidence: Evidence, gang: Gang) -> frozenset[str]:
+    """Return the uids of the owners of a gang's objects, of their owners, and so on, as far as they are there."""
+    return frozenset(uid for first in _owners_of(gang) for uid in _chain(evidence.derived(_objects), first))
+
+
+def _chain(there: Mapping[str, Line], first: str) -> Iterator[str]:
+    """Yield a uid and those of its owners, the nearest first."""
+    seen: set[str] = set()
+    while first and first not in seen:
+        seen.add(first)
+        yield first
+        first = fields.text(fields.owner(there[first].object), "uid") if first in there else ""
+
+
+def _objects(evidence: Evidence) -> Mapping[str, Line]:
+    """Return the newest line of every object that may own a job and is still there, by uid."""
+    return {line.uid: line for kind in evidence.kinds for line in _present(evidence, kind)}
 
 
 def _present(evidence: Evidence, kind: str) -> list[Line]:
@@ -117,6 +159,20 @@ def held_for(evidence: Evidence, gang: Gang, kind: str, name: str) -> bool:
     """Report whether a Workload of Kueue, called by that kind and name, stands for a gang."""
     return kind in called(kueue_workloads.WORKLOAD) and any(
         w.name == name for w in workloads_of(evidence, gang)
+    )
+
+
+def related(evidence: Evidence, gang: Gang, kind: str, name: str) -> bool:
+    """Report whether a job of that kind (in lower case) and name stands above or below a gang in a chain of owners."""
+    there = evidence.derived(_objects)
+    found = [
+        line for line in there.values()
+        if line.name == name and line.kind in (*OPERATED, names.BATCH_JOB) and kind in called(line.kind)
+        and fields.text(line.object, "metadata", "namespace") == gang.namespace
+    ]  # fmt: skip
+    return any(
+        line.uid in above(evidence, gang) or (gang.uid and gang.uid in _chain(there, line.uid))
+        for line in found
     )
 
 

@@ -10,7 +10,7 @@ from pytest_gpucluster.diagnose.situation import GOING, Situation, exists, loose
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import FINISHED
-from pytest_gpucluster.evidence.scheduling.gangs import Gang, gangs
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Finding, Verdict
 
@@ -45,8 +45,8 @@ def subjects(
         kind: how kubectl calls the kind, in lower case (`vcjob`, `podgroup`, `trainjob`); "" for any.
     """
     found = [
-        gang for gang in (*gangs(evidence), *owning.owned(evidence))
-        if (not name or owning.belongs(gang, kind, name) or owning.held_for(evidence, gang, kind, name))
+        gang for gang in owning.jobs(evidence)
+        if (not name or _asked(evidence, gang, kind, name))
         and (not namespace or not gang.namespace or gang.namespace == namespace)
     ]  # fmt: skip
     if name or found:
@@ -59,6 +59,14 @@ def subjects(
     if loose or evidence.logs() or evidence.responses():
         return (Situation(evidence, None, loose),)
     return ()
+
+
+def _asked(evidence: Evidence, gang: Gang, kind: str, name: str) -> bool:
+    return (
+        owning.belongs(gang, kind, name)
+        or owning.held_for(evidence, gang, kind, name)
+        or owning.related(evidence, gang, kind, name)
+    )
 
 
 def _newest(found: list[Gang]) -> list[Gang]:

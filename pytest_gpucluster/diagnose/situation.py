@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from pytest_gpucluster.diagnose import words
+from pytest_gpucluster.diagnose import owning, words
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import owners
@@ -111,6 +111,17 @@ class Situation:
         """Return the Volcano Job object, None for other owners."""
         return self.job if self.job is not None and self.job.kind == names.VC_JOB else None
 
+    @functools.cached_property
+    def batch_jobs(self) -> tuple[JobStory, ...]:
+        """Return the batch Jobs of the subject that exist: itself, or those of a JobSet."""
+        mine = self.job
+        if mine is None or mine.kind not in (names.BATCH_JOB, names.JOBSET):
+            return ()
+        if mine.kind == names.BATCH_JOB:
+            return (mine,)
+        every = [job for job in owners.jobs(self.evidence) if job.kind == names.BATCH_JOB]
+        return tuple(job for job in every if job.owner_uid == mine.uid and job.deleted is None)
+
     @property
     def generation(self) -> Generation | None:
         """Return the current attempt."""
@@ -210,11 +221,14 @@ class Situation:
 
     @functools.cached_property
     def said_of_job(self) -> tuple[Said, ...]:
-        """Return the events about the Job object (or what stands for it)."""
+        """Return the events about the Job object (or what stands for it), and about the Jobs of a JobSet."""
         if self.gang is None:
             return ()
         kind = "Job" if self.gang.kind in (names.VC_JOB, names.BATCH_JOB) else self.gang.kind
-        return self.said(kind, self.gang.namespace, self.gang.name, self.gang.uid)
+        said = self.said(kind, self.gang.namespace, self.gang.name, self.gang.uid)
+        children = [job for job in self.batch_jobs if job is not self.job]
+        of_children = [x for job in children for x in self.said("Job", job.namespace, job.name, job.uid)]
+        return tuple(sorted((*said, *of_children), key=lambda one: one.t)) if of_children else said
 
     def said_of_pod(self, pod: PodStory) -> tuple[Said, ...]:
         """Return the events about a pod."""
@@ -269,7 +283,8 @@ class Situation:
         mine = self.gang.uid if self.gang else ""
         return tuple(
             gang for gang in gangs(self.evidence)
-            if gang is not self.gang and (not mine or gang.uid != mine) and exists(gang)
+            if gang is not self.gang and exists(gang)
+            and (not mine or (gang.uid != mine and not owning.stands_in(self.evidence, gang, mine)))
         )  # fmt: skip
 
     @functools.cached_property

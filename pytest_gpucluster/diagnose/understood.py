@@ -30,6 +30,9 @@ CONDITIONS: Mapping[str, frozenset[str]] = {
     }),
     "PodGroup": frozenset({"Unschedulable", "Scheduled"}),
     names.BATCH_JOB: frozenset({"Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet"}),
+    names.JOBSET: frozenset({
+        "Completed", "Failed", "Suspended", "StartupPolicyInProgress", "StartupPolicyCompleted",
+    }),
 }  # fmt: skip
 """Kind -> types of conditions whose meaning is known here."""
 
@@ -81,7 +84,8 @@ def _because(told: fields.Object) -> str:
 
 def _of_others(s: Situation) -> Iterator[str]:
     about = [(names.POD_GROUP, s.group.last)] if s.group is not None and not s.group.native else []
-    about += [(names.BATCH_JOB, s.job.last)] if s.job is not None and s.job.kind == names.BATCH_JOB else []
+    about += [(job.kind, job.last) for job in s.batch_jobs]
+    about += [(names.JOBSET, s.job.last)] if s.job is not None and s.job.kind == names.JOBSET else []
     for kind, obj in about:
         for told in fields.items(obj, "status", "conditions"):
             if fields.text(told, "type") not in CONDITIONS[kind]:

@@ -1,15 +1,18 @@
 """Gangs that cannot become whole, whatever room there is: members that nobody makes, minimums above what is left."""
 
+import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from pytest_gpucluster.diagnose.detect import restarting
 from pytest_gpucluster.diagnose.detect.scheduling import room_words
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import GOING, Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Line
-from pytest_gpucluster.evidence.objects.pods import FINISHED
+from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling import jobsets
 from pytest_gpucluster.judge import wording
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause
@@ -82,56 +85,87 @@ def _maker(s: Situation) -> str:
 
 def groups_of(s: Situation) -> tuple[Line, ...]:
     """Return the PodGroups, of whatever scheduler, that the pods name."""
-    named = {
-        str(part[key])
-        for p in s.pods for part in (p.annotations, p.labels) for key in GROUP_OF_POD if part.get(key)
-    }  # fmt: skip
+    named = {name for pod in s.pods for name in _names_group(pod)}
     return tuple(
         line for (kind, space, name), line in s.newest.items()
         if kind.partition(".")[0] == "PodGroup" and space == s.namespace and name in named
     )  # fmt: skip
 
 
-def left(s: Situation) -> int | None:
-    """Return how many pods have still to run to the end, None where that is not told."""
-    if s.job is None or s.job.kind != names.BATCH_JOB:
+def _names_group(pod: PodStory) -> set[str]:
+    return {str(part[key]) for part in (pod.annotations, pod.labels) for key in GROUP_OF_POD if part.get(key)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Rest:
+    """What is left to be run of one PodGroup.
+
+    Attributes:
+        completions: how many pods of its Jobs have to run to the end in all.
+        left: how many of these have not done so.
+        parallelism: how many of them its Jobs run at a time.
+    """
+
+    completions: int
+    left: int
+    parallelism: int
+
+
+def rest_of(s: Situation, members: Sequence[PodStory]) -> Rest | None:
+    """Return what is left of the Jobs whose pods are members of one PodGroup, None if that is not told.
+
+    A Job of a JobSet that made no pod yet may still join: it counts, and one that is still to be made makes the number
+    unknown. A Job that is known to be in other PodGroups does not count.
+    """
+    mine = {fields.text(fields.owner(pod.last), "uid") for pod in members}
+    others = {uid for pod in s.pods if (uid := fields.text(fields.owner(pod.last), "uid")) not in mine}
+    found = [job for job in s.batch_jobs if job.uid not in others]
+    if s.job is None or not found:
         return None
-    completions = fields.number(s.job.last, "spec", "completions")
-    done = fields.number(s.job.last, "status", "succeeded")
-    done = max(done or 0, sum(p.phase == "Succeeded" for p in s.pods))
-    return None if completions is None else max(completions - done, 0)
+    if s.job.kind == names.JOBSET and set(jobsets.job_names(s.job)) - {job.name for job in s.batch_jobs}:
+        return None
+    completions = left = parallelism = 0
+    for job in found:
+        asked = fields.number(job.last, "spec", "completions")
+        if asked is None:
+            return None
+        ended = [p for p in s.pods if p.phase == "Succeeded" and fields.owner(p.last).get("uid") == job.uid]
+        completions += asked
+        left += max(asked - max(fields.number(job.last, "status", "succeeded") or 0, len(ended)), 0)
+        parallelism += fields.number(job.last, "spec", "parallelism") or 0
+    return Rest(completions, left, parallelism)
 
 
 def minimum_above_rest(s: Situation) -> Iterator[Suspect]:
     """The gang's minimum is larger than what is left to be run: it can never be met again."""
-    rest = left(s)
-    if rest is None or not s.unbound or s.ended or s.job is None:
+    if not s.batch_jobs or not s.unbound or s.ended:
         return
     for line in groups_of(s):
         least = fields.number(line.object, "spec", "minMember")
         least = least or fields.number(line.object, "spec", "schedulingPolicy", "gang", "minCount") or 0
-        running = sum(p.bound is not None and p.phase not in FINISHED for p in s.pods)
-        if least <= rest or running:
+        members = [pod for pod in s.pods if line.name in _names_group(pod)]
+        waiting = [pod for pod in s.unbound if line.name in _names_group(pod)]
+        rest = rest_of(s, members)
+        if rest is None or not waiting or least <= rest.left:
             continue
-        said = [w for p in s.unbound for w in p.waiting[-1:]]
+        if any(line.name in _names_group(pod) for pod in s.bound):
+            continue  # members still run: a scheduler may count them
+        said = [w for p in waiting for w in p.waiting[-1:]]
         told = next(((w, m) for w in said if (m := TOO_FEW.search(w.message))), None)
         sure = told is not None and int(told[1]["least"]) == least
-        parallelism = fields.number(s.job.last, "spec", "parallelism")
-        completions = fields.number(s.job.last, "spec", "completions")
         group = fields.group_of(fields.text(line.object, "apiVersion"))
-        of = " (parallelism)" if parallelism == least else ""
+        of = " (parallelism)" if rest.parallelism == least else ""
         room, _ = room_words(s)
         cause = Cause(
-            f"the gang's minimum is {least}{of} and {wording.count(rest, 'pod')} {'is' if rest == 1 else 'are'} "
-            "left of "
-            f"{completions} completions: it can never be placed",
-            f"lower minMember of the PodGroup to {rest} (kubectl edit podgroups.{group}{s.space} {line.name}), or "
-            "make completions a multiple of parallelism, and submit the Job again",
+            f"the gang's minimum is {least}{of} and {wording.count(rest.left, 'pod')} "
+            f"{'is' if rest.left == 1 else 'are'} left of {rest.completions} completions: it can never be placed",
+            f"lower minMember of the PodGroup to {rest.left} (kubectl edit podgroups.{group}{s.space} {line.name}), or "
+            f"make completions a multiple of parallelism, and submit the {restarting.maker(s)} again",
         )
         seen = f"the scheduler says: {said[-1].message}" if said else "the scheduler says nothing about it"
         yield fault(
             "minimum-above-rest", Stage.PLACE, cause, seen + (f"; {room}" if room else ""), SURE if sure else LIKELY,
-            where=(*wording.places(s.unbound), f"PodGroup/{line.name}"),
+            where=(*wording.places(waiting), f"PodGroup/{line.name}"),
             evidence=(line.key, *(w.key for w in said[-1:])),
             look=(f"kubectl describe podgroups.{group}{s.space} {line.name}",),
         )  # fmt: skip
@@ -139,15 +173,15 @@ def minimum_above_rest(s: Situation) -> Iterator[Suspect]:
 
 
 def rest_waits(s: Situation) -> Iterator[Suspect]:
-    """Pods of a batch Job that are left to be run have no place, and none of it runs."""
-    if s.job is None or s.job.kind != names.BATCH_JOB or s.ended or not s.unbound or s.bound or not s.whole:
+    """Pods of a batch Job, or a JobSet, that are left to be run have no place, and none of it runs."""
+    if not s.batch_jobs or s.ended or not s.unbound or s.bound or not s.whole:
         return
     if s.now - min(p.created for p in s.unbound) <= s.patience or any(minimum_above_rest(s)):
         return
     said = [w.message for p in s.unbound for w in p.waiting[-1:] if w.message]
     cause = Cause(
-        f"{wording.count(len(s.unbound), 'pod')} of the Job {'waits' if len(s.unbound) == 1 else 'wait'} for a "
-        "node, but no pod of it runs",
+        f"{wording.count(len(s.unbound), 'pod')} of the {restarting.maker(s)} "
+        f"{'waits' if len(s.unbound) == 1 else 'wait'} for a node, but no pod of it runs",
         "read the scheduler's message about them, and compare the gang's minimum with the remaining completions",
     )
     room, _ = room_words(s)

@@ -182,8 +182,10 @@ def _of_author(s: Situation, pod: PodStory) -> set[str]:
     if s.vcjob is not None:
         task = next((t for t in s.vcjob.tasks if t.get("name") == pod.task), {})
         template = fields.sub(task, "template")
-    elif s.job is not None:
-        template = fields.sub(s.job.last, "spec", "template")
+    else:
+        maker = fields.text(fields.owner(pod.last), "uid")
+        job = next((one for one in s.batch_jobs if one.uid == maker), s.job)
+        template = fields.sub(job.last, "spec", "template") if job is not None else {}
     every = (*fields.containers(template), *fields.items(template, "spec", "initContainers"))
     return {str(c.get("name")) for c in every}
 
