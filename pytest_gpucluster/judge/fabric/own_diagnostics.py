@@ -42,8 +42,8 @@ INDIRECT = Cause(
     "FAB-012 measure what these paths carry",
 )
 UNLINKED = Cause(
-    "the line about links was lost, or NCCL found no link: the board's fabric did not come up (nvidia-fabricmanager), or "
-    "link_gbs of the profile is not that of these GPUs",
+    "the line about links was lost, or NCCL found no link: the board's fabric did not come up (nvidia-fabricmanager), "
+    "or link_gbs of the profile is not that of these GPUs",
     "look at nvidia-smi nvlink -s and at nvidia-fabricmanager on the nodes, and at fabric.link_gbs of the profile",
 )
 LOST = Cause(
