@@ -42,9 +42,10 @@ BY_OTHERS = Cause(
     "repeat both runs on the same nodes",
 )
 UNLIKE = Cause(
-    "something else changed between the two runs, and may have changed the figure: settings, GPUs, or the NCCL that was "
-    "loaded",
-    "look for what sets other variables in some pods (admission webhooks, images by a moving tag), and repeat both runs",
+    "something else changed between the two runs, and may have changed the figure: settings, GPUs, or the NCCL that "
+    "was loaded",
+    "look for what sets other variables in some pods (admission webhooks, images by a moving tag), and repeat both "
+    "runs",
 )
 
 
