@@ -5,7 +5,6 @@ The slowest rank's figure counts. A figure that its own times contradict, or tha
 
 import dataclasses
 import math
-import re
 from collections.abc import Iterable, Mapping
 
 from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
@@ -14,7 +13,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.fabric import plausibility, shared
-from pytest_gpucluster.measure import collective, samples
+from pytest_gpucluster.measure import collective, peaks, samples
 from pytest_gpucluster.measure.collective import Floor, Shape, size_text
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -267,7 +266,7 @@ def _fits(floor: Floor, shape: Shape, device: str) -> bool:
     own = floor.shape
     if own is None:
         return True
-    if (own.nodes, own.gpus) != (shape.nodes, shape.gpus) or not _named(floor.device, device):
+    if (own.nodes, own.gpus) != (shape.nodes, shape.gpus) or not peaks.named(floor.device, device):
         return False
     same = shape.transport in ("", own.transport) or not own.transport
     if not shape.by_nics:
@@ -276,12 +275,6 @@ def _fits(floor: Floor, shape: Shape, device: str) -> bool:
         mine is None or theirs is None or mine == theirs
         for mine, theirs in ((own.nics, shape.nics), (own.nic_gbps, shape.nic_gbps))
     )
-
-
-def _named(part: str, device: str) -> bool:
-    """Report whether a GPU's name has a part: B200 is no part of GB200, which has other links."""
-    start = r"(?<![a-z])" if part[:1].isalpha() else ""
-    return re.search(start + re.escape(part.lower()), device.lower()) is not None
 
 
 def _starts(told: Told) -> tuple[Number, ...]:

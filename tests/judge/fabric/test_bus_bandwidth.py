@@ -6,6 +6,7 @@ import pytest
 
 from pytest_gpucluster.evidence import Evidence, read
 from pytest_gpucluster.judge.fabric import bus_bandwidth, pairwise_sweep
+from pytest_gpucluster.measure import floors, peaks
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
@@ -214,12 +215,22 @@ def test_the_band_above_the_floor_is_told(fast, warn, told):
         ("100", "NVIDIA H100 80GB HBM3", True),
         ("MI300X", "AMD Instinct MI300X OAM", True),
         ("MI300X", "AMD Instinct MI300A", False),
+        ("H20", "NVIDIA H200", False),
+        ("H20", "NVIDIA H20", True),
+        ("A10", "NVIDIA A100-SXM4-80GB", False),
+        ("A10", "NVIDIA A10G", False),
+        ("L4", "NVIDIA L40S", False),
+        ("L40", "NVIDIA L40S", False),
+        ("A100-SXM4", "NVIDIA A100-SXM4-80GB", True),
+        ("NVIDIA H100", "NVIDIA H100 NVL", True),
         ("", "NVIDIA B200", True),
     ],
 )
 def test_a_floor_of_another_product_is_none(part, device, fits):
-    """A name that is the end of another one is not that product."""
-    assert bus_bandwidth._named(part, device) is fits
+    """A name that is the end or the beginning of another one is not that product, for figures of any kind."""
+    assert peaks.named(part, device) is fits
+    listed = [{"format": "bf16", "device": part, "tflops": 1.0}]
+    assert (floors.of_products(listed, device, "bf16", None) is not None) is fits
 
 
 def test_alike_links_pass(fast):
