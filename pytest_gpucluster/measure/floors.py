@@ -41,7 +41,8 @@ def of_products(
     for one in declared:
         device = one.get("device")
         own = peaks.normalise(str(device or ""))
-        if one.get("format") != number_format or own not in plain or (one.get("exact") and own != plain):
+        fits = own == plain if one.get("exact") else peaks.named(own, plain)
+        if one.get("format") != number_format or not fits:
             continue
         origin = str(one.get("origin") or one.get("of") or "profile")
         tflops, share = samples.number(one.get("tflops")), samples.number(one.get("share"))

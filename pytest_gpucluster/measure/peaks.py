@@ -75,6 +75,14 @@ def normalise(name: str) -> str:
     return " ".join(re.sub(r"[-_\s]+", " ", name.lower()).split())
 
 
+def named(part: str, device: str) -> bool:
+    """Report whether a GPU's name has a part: B200 is none of GB200, which has other links, and H20 none of H200."""
+    own = normalise(part)
+    start = r"(?<![a-z])" if own[:1].isalpha() else ""
+    end = r"(?![a-z0-9])" if own[-1:].isalnum() else ""
+    return re.search(start + re.escape(own) + end, normalise(device)) is not None
+
+
 def parts_of(data: Mapping[str, Any]) -> tuple[Part, ...]:
     """Return the entries of a list as it was read."""
     return tuple(

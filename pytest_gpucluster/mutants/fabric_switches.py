@@ -16,7 +16,7 @@ def _log(run: str, change: Callable[[str], str | None]) -> base.Act:
     return base.only("switches", log_lines(lambda text: change(text) if f"{run}-worker" in text else text))
 
 
-def _words(run: str, event: str, change: Callable[[dict[str, Any]], None]) -> base.Act:
+def words(run: str, event: str, change: Callable[[dict[str, Any]], None]) -> base.Act:
     """Return the mutant of what the ranks of one run tell."""
 
     def edit(word: dict[str, Any]) -> None:
@@ -70,12 +70,12 @@ MUTANTS: base.Table = {
     ),
     "fabric.switch-equal-figures": base.Mutant(
         "the run without peer-to-peer paths is as fast as the one with them",
-        _words(P2P, "measured", _as_fast(2.5)),
+        words(P2P, "measured", _as_fast(2.5)),
         {"FAB-019": "fail"},
     ),
     "fabric.switch-not-set": base.Mutant(
         "the ranks of one run do not have the variable that its label speaks of",
-        _words(P2P, "who", lambda word: word["env"].pop("NCCL_P2P_DISABLE", None)),
+        words(P2P, "who", lambda word: word["env"].pop("NCCL_P2P_DISABLE", None)),
         {"FAB-019": "inconclusive"},
     ),
     "fabric.switch-log-cut": base.Mutant(

@@ -38,6 +38,11 @@ class Login:
         return self.to.partition(".")[0]
 
     @property
+    def contradictory(self) -> bool:
+        """Report whether it is neither a login that came about nor one that failed: its code says otherwise."""
+        return self.code is None or self.ok != (self.code == 0)
+
+    @property
     def at_the_target(self) -> bool:
         """Report whether the other side is who it should be."""
         return self.said.partition(".")[0] == self.target
@@ -93,6 +98,11 @@ class Launch:
     hosts: tuple[str, ...]
     error: str
     key: str
+
+    @property
+    def contradictory(self) -> bool:
+        """Report whether it says neither that mpiexec did its work nor that it failed."""
+        return self.code is None or self.ok != (self.code == 0)
 
 
 def logins(evidence: Evidence, pods: Iterable[PodStory]) -> list[Login]:
@@ -159,9 +169,13 @@ def launches(evidence: Evidence, pods: Iterable[PodStory]) -> list[Launch]:
     return [
         Launch(
             pod, word.data.get("ok") is True, word.number("code"),
-            tuple(str(host) for host in word.data.get("hosts") or () if host),
+            _hosts(word.data.get("hosts")),
             str(word.data.get("error") or ""), word.key,
         )
         for pod in pods
         for word in words.of("mpi-launch", pod.uid)
     ]  # fmt: skip
+
+
+def _hosts(stated: object) -> tuple[str, ...]:
+    return tuple(str(host) for host in stated if host) if isinstance(stated, list) else ()

@@ -14,7 +14,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.fabric import plausibility, shared
-from pytest_gpucluster.measure import collective, samples
+from pytest_gpucluster.measure import collective, peaks, samples
 from pytest_gpucluster.measure.collective import Floor, Shape, size_text
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -24,6 +24,10 @@ REQUIRED = (
 
 Figures = Mapping[tuple[str, int], tuple[float, Rank]]
 """(collective, size) -> bus bandwidth of the slowest rank, and whose it is."""
+OTHER_FORM = re.compile(r"\b(?:PCIe|NVL|MIG|SHARED)\b", re.IGNORECASE)
+"""In the name of a GPU with fewer links than the boards that published floors speak of, or of a part of one."""
+ABOUT = 0.05
+"""By how much two figures of the same links may differ, as they are rounded."""
 LEAST_TIMES = 5
 """Times that a figure must be measured before it is compared."""
 WRONG = Cause(
@@ -153,7 +157,7 @@ def _compared(
     if shape is None:
         return found().inconclusive("the nodes hold different numbers of ranks: no floor applies")
     device = told.ranks[0].says("device_name")
-    listed = [(floor, one) for floor, one in shared.floors(given) if _fits(floor, shape, device)]
+    listed = [(floor, one) for floor, one in shared.floors(given) if _fits(floor, one, shape, device)]
     floors = [floor for floor, one in listed if _asked(floor, one, figures)]
     impossible = _impossible(shape, figures, floors)
     if impossible:
@@ -167,6 +171,8 @@ def _compared(
         if unlike:
             return found().inconclusive(unlike, plausibility.CONTRADICTS)
         text = f"no floor is declared for {shape.text()} with {device or 'an unknown GPU'}"
+        if shape.by_nics and shape.lacking():
+            text += " (published floors need fabric.nics_per_node and fabric.nic_gbps)"
         if listed:
             larger = sorted({f"{floor.collective} from {size_text(floor.size)}" for floor, _ in listed})
             text = f"published floors of {shape.text()} begin above what was measured: {wording.listed(larger, 4)}"
@@ -262,26 +268,28 @@ def _impossible(
     return ""
 
 
-def _fits(floor: Floor, shape: Shape, device: str) -> bool:
-    """Report whether a floor is one of this shape; a floor that says no shape is for whoever names it."""
+def _fits(floor: Floor, told: fields.Object, shape: Shape, device: str) -> bool:
+    """Report whether a floor is one of this shape; a floor that says no shape is for whoever names it.
+
+    A published floor is one of many clusters: what the profile does not declare of its wires is not guessed.
+    """
     own = floor.shape
     if own is None:
         return True
-    if (own.nodes, own.gpus) != (shape.nodes, shape.gpus) or not _named(floor.device, device):
+    if (own.nodes, own.gpus) != (shape.nodes, shape.gpus) or not peaks.named(floor.device, device):
         return False
-    same = shape.transport in ("", own.transport) or not own.transport
+    published = told.get("of", "profile") != "profile"
+    if published and (OTHER_FORM.search(device) or own.by_nics != shape.by_nics):
+        return False
+    if own.link_gbs and shape.link_gbs and not math.isclose(own.link_gbs, shape.link_gbs, rel_tol=ABOUT):
+        return False
     if not shape.by_nics:
         return True
+    same = shape.transport in ("", own.transport) or not own.transport
     return same and all(
-        mine is None or theirs is None or mine == theirs
+        mine is None or mine == theirs or (theirs is None and not published)
         for mine, theirs in ((own.nics, shape.nics), (own.nic_gbps, shape.nic_gbps))
     )
-
-
-def _named(part: str, device: str) -> bool:
-    """Report whether a GPU's name has a part: B200 is no part of GB200, which has other links."""
-    start = r"(?<![a-z])" if part[:1].isalpha() else ""
-    return re.search(start + re.escape(part.lower()), device.lower()) is not None
 
 
 def _starts(told: Told) -> tuple[Number, ...]:

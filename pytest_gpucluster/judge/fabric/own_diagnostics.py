@@ -12,9 +12,9 @@ from pytest_gpucluster.evidence.hardware.collectives import Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.fabric import bus_bandwidth, rank_logs, shared
-from pytest_gpucluster.measure import transports
+from pytest_gpucluster.measure import samples, transports
 from pytest_gpucluster.measure.nccl import diagnostics
-from pytest_gpucluster.measure.nccl.diagnostics import Active, Diagnostics
+from pytest_gpucluster.measure.nccl.diagnostics import Diagnostics
 from pytest_gpucluster.plain import versions
 from pytest_gpucluster.requirement import Cause, Finding, Number
 
@@ -34,6 +34,17 @@ NOT_TRIED = Cause(
     "NCCL_P2P_LEVEL is set, GPUs have no direct path, or pods of one node share neither /dev/shm nor processes",
     "look for `set by environment` of NCCL_P2P_* in the ranks' logs (FAB-017), at the path inside the node (FAB-018), "
     "and run one pod per node",
+)
+INDIRECT = Cause(
+    "these pairs reach each other through a third GPU: the board has no link between them (such as DGX-1), or a link "
+    "between them is down",
+    "compare nvidia-smi topo -m with a healthy node of the same kind, and look at nvidia-smi nvlink -s; FAB-006 and "
+    "FAB-012 measure what these paths carry",
+)
+UNLINKED = Cause(
+    "the line about links was lost, or NCCL found no link: the board's fabric did not come up (nvidia-fabricmanager), "
+    "or link_gbs of the profile is not that of these GPUs",
+    "look at nvidia-smi nvlink -s and at nvidia-fabricmanager on the nodes, and at fabric.link_gbs of the profile",
 )
 LOST = Cause(
     "the report was not printed to its end: its process ended early, or its output was cut",
@@ -63,6 +74,8 @@ NO_NETWORK = Cause(
     "ib_write_bw (perftest) is not in the image",
     "put perftest into the image of all members and use a newer NCCL; FAB-012 measures pairs of nodes without it",
 )
+PCIE_GBS = 128
+"""GB/s in one direction that PCIe 6 carries over 16 lanes: a GPU that sends more has other links."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,11 +86,13 @@ class Shape:
         world: ranks.
         nodes: nodes.
         edges: directed pairs of GPUs that have a direct path by the declared topology.
+        linked: whether GPUs of a node have links beside PCIe, as declared.
     """
 
     world: int
     nodes: int
     edges: int
+    linked: bool = False
 
 
 @subjects.judge
@@ -131,7 +146,11 @@ def _shape(given: subjects.Given, told: Told) -> Shape:
     world = shared.expected(given, told) or len(told.ranks)
     joined = shared.fabric(given).get("transport") == transports.NVLINK
     groups = [world] if joined else list(by_node.values())
-    return Shape(world, len(by_node), sum(n * (n - 1) for n in groups))
+    link = samples.number(shared.fabric(given).get("link_gbs"))
+    # RCCL tells nothing about links of its GPUs.
+    ours = any("nvidia" in rank.says("device_name").lower() for rank in told.ranks)
+    linked = ours and link is not None and link > PCIE_GBS
+    return Shape(world, len(by_node), sum(n * (n - 1) for n in groups), linked)
 
 
 def _wrong(said: Diagnostics) -> Iterator[tuple[str, Cause]]:
@@ -177,26 +196,25 @@ def _open(said: Diagnostics, shape: Shape) -> Iterator[tuple[str, Cause | None]]
 def _untried(said: Diagnostics, shape: Shape) -> Iterator[tuple[str, Cause | None]]:
     """Yield which pairs were not tried in a communicator of all ranks."""
     for report in (one for one in said.active if one.ranks == shape.world):
-        tried = _tried(report)
+        edges = report.edges
+        known = 0 if edges is None else edges.tested + edges.skipped
         if not shape.edges:
             yield f"no node has two of the {shape.world} GPUs: there is no pair to try", None
-        elif report.edges is None:
+        elif edges is None:
             yield (
                 f"the report has no line about peer-to-peer paths: none of {shape.edges} pairs was tried",
                 NOT_TRIED,
             )
-        elif tried < shape.edges:
-            yield f"{tried} of {shape.edges} directed pairs of GPUs were tried", NOT_TRIED
-        elif tried > shape.edges:
+        elif known < shape.edges:
+            yield f"{edges.tested} of {shape.edges} directed pairs of GPUs were tried", NOT_TRIED
+        elif known > shape.edges:
             yield (
-                f"{tried} directed pairs were tried; {shape.nodes} nodes of this world have {shape.edges}",
+                f"{known} directed pairs were tried; {shape.nodes} nodes of this world have {shape.edges}",
                 None,
             )
-
-
-def _tried(report: Active) -> int:
-    """Return the pairs that a report knows: what goes through a third GPU has no path to try."""
-    return 0 if report.edges is None else report.edges.tested + report.edges.skipped
+        elif edges.skipped:
+            tried = f"{edges.tested} of {shape.edges} directed pairs of GPUs were tried"
+            yield f"{tried}, {edges.skipped} go through a third GPU", INDIRECT
 
 
 def _ras(said: Diagnostics, shape: Shape) -> Iterator[tuple[str, Cause | None]]:
@@ -204,21 +222,36 @@ def _ras(said: Diagnostics, shape: Shape) -> Iterator[tuple[str, Cause | None]]:
     if shape.world not in said.ras_ended or said.ras_begun > len(said.ras_ended):
         yield f"no whole report of RAS over {shape.world} ranks was printed", LOST
         return
-    for label in diagnostics.ALWAYS:
+    more = [c.label for c in said.checks if c.ok and not c.label.endswith(diagnostics.ALWAYS)]
+    for label in dict.fromkeys((*diagnostics.ALWAYS, *more)):
         own = [check for check in said.checks if check.label.endswith(label)]
         if not any(check.ok and check.ranks == shape.world and not check.partial for check in own):
             told = f": {own[0].text}" if own else ""
             yield f"RAS did not compare {label} over all ranks{told}", None
+        else:
+            # What one report compared, another one may have left out.
+            yield from ((f"{check.label}: {check.text}", None) for check in own if not check.ok)
     for check in said.checks:
-        if not check.ok and not check.label.endswith(diagnostics.ALWAYS):
+        if not check.ok and not check.label.endswith((*diagnostics.ALWAYS, *more)):
             yield f"{check.label}: {check.text}", None
+    if shape.linked and not any(_has_links(check) for check in said.checks):
+        yield "RAS found no links between the GPUs of a node", UNLINKED
+
+
+def _has_links(check: diagnostics.Check) -> bool:
+    return check.label.endswith("NVLink") and "found 0 link" not in check.text
 
 
 def _network(said: Diagnostics, shape: Shape) -> Iterator[tuple[str, Cause | None]]:
     """Yield what the check of the network between nodes left out."""
     for text in said.untested:
         yield text, NO_NETWORK
-    measured = max((ranks for _, ranks, _ in said.bandwidths), default=0)
+    for text in said.contradictions:
+        yield text, None
+    most: dict[str, int] = {}
+    for mode, ranks, _ in said.bandwidths:
+        most[mode] = max(ranks, most.get(mode, 0))
+    measured = min(most.values(), default=0)
     if not said.untested and measured != shape.world:
         yield f"the network between nodes was measured by {measured} of {shape.world} ranks", NO_NETWORK
 
@@ -240,12 +273,7 @@ def _numbers(said: Diagnostics, shape: Shape) -> tuple[Number, ...]:
 
 def _summary(said: Diagnostics, shape: Shape) -> str:
     labels = wording.listed(sorted({check.label for check in said.checks}), 8)
-    report = next(one for one in said.active if one.ranks == shape.world)
-    skipped = report.edges.skipped if report.edges is not None else 0
-    indirect = f" ({skipped} go through a third GPU and have no path of their own)" if skipped else ""
-    text = (
-        f"all {shape.edges} directed pairs of GPUs on {wording.count(shape.nodes, 'node')} verified{indirect}"
-    )
+    text = f"all {shape.edges} directed pairs of GPUs on {wording.count(shape.nodes, 'node')} verified"
     net = [f"{median:g} Gbit/s {mode}" for mode, _, median in said.bandwidths]
     return f"{text}; {labels} in order on {shape.world} ranks" + (
         f"; network {wording.listed(net, 4)}" if net else ""

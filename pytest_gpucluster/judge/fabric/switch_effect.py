@@ -6,15 +6,16 @@ comparison of them is one of a thing with itself.
 """
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pytest_gpucluster.evidence.hardware import nccl_logs
-from pytest_gpucluster.evidence.hardware.collectives import Told
+from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import subjects, wording
-from pytest_gpucluster.judge.fabric import bus_bandwidth, rank_logs, shared
+from pytest_gpucluster.judge.fabric import bus_bandwidth, plausibility, rank_logs, shared
 from pytest_gpucluster.measure import samples, switches
 from pytest_gpucluster.measure.collective import size_text
 from pytest_gpucluster.measure.nccl import Facts
@@ -39,6 +40,12 @@ BY_OTHERS = Cause(
     "the transport changed between the runs, and not by the switch: the members ran on other nodes, or somebody else's "
     "settings changed",
     "repeat both runs on the same nodes",
+)
+UNLIKE = Cause(
+    "something else changed between the two runs, and may have changed the figure: settings, GPUs, or the NCCL that "
+    "was loaded",
+    "look for what sets other variables in some pods (admission webhooks, images by a moving tag), and repeat both "
+    "runs",
 )
 
 
@@ -95,6 +102,9 @@ def has_effect(evidence: Evidence, given: subjects.Given) -> Finding:
     gap = _gap(evidence, given, on)
     if gap:
         return found.inconclusive(f"the run with everything on: {gap}", rank_logs.SILENT)
+    odd = _unsound(on.told)
+    if odd is not None:
+        return found.inconclusive(f"the run with everything on: {odd[0]}", odd[1])
     others = {one.name: one for one in subjects.cast(evidence, given, "contrast") or ()}
     outcomes = [
         _outcome(evidence, given, (str(switch), on), others.get(str(name))) for name, switch in labels.items()
@@ -142,27 +152,88 @@ def _outcome(evidence: Evidence, given: subjects.Given, base: tuple[str, Run], g
         return Outcome(f"with {name} switched off: {gap}", "open", (rank_logs.SILENT,), gang)
     if not switch.seen(on.facts):
         return Outcome(f"{name} is not in use", "off-anyway")
+    odd = _unsound(off.told)
+    if odd is not None:
+        return Outcome(f"with {name} switched off: {odd[0]}", "open", (odd[1],), gang)
     before, after = switches.path_names(on.facts), switches.path_names(off.facts)
     if switch.seen(off.facts):
         text = f"{name} is labelled off and the ranks still use {wording.listed(after, 4)}: the switch had no effect"
         return Outcome(text, "none", (UNHEARD,), gang)
-    if not after:
-        return Outcome(
-            f"with {name} switched off the logs show no path at all", "open", (rank_logs.SILENT,), gang
-        )
+    unshown = _unshown(on.facts, off.facts)
+    if unshown:
+        return Outcome(f"with {name} switched off {unshown}", "open", (rank_logs.SILENT,), gang)
     if not _set(off, switch):
         text = f"{name} is not seen any more, but not every rank had {wording.listed(list(switch.env))} set"
         return Outcome(text, "open", (BY_OTHERS,), gang)
+    unlike = _unlike(on.told, off.told, switch)
+    if unlike:
+        text = f"{name}: the two runs differ by more than the switch: {unlike}"
+        return Outcome(text, "open", (UNLIKE,), gang)
     return _figures(name, (on, off), f"{wording.listed(before, 4)} became {wording.listed(after, 4)}")
+
+
+def _unsound(told: Told) -> tuple[str, Cause] | None:
+    """Return why the figures of a run are none, with the cause; None if they are: others differ for any reason."""
+    wrong = next(((rank, one) for rank in told.ranks for one in rank.results if (one.wrong or 0) > 0), None)
+    if wrong is not None:
+        return f"{wrong[0].where}: {plausibility.what(wrong[1])} has wrong data", bus_bandwidth.WRONG
+    checks = (
+        (plausibility.impossible(told), plausibility.CONTRADICTS),
+        (plausibility.unchecked(told), plausibility.UNCHECKED),
+        (plausibility.partly(told), plausibility.PARTLY),
+    )
+    return next(((text, cause) for text, cause in checks if text), None)
+
+
+def _unshown(on: Facts, off: Facts) -> str:
+    """Return which paths of the run with a switch its logs do not show, "" for none: silence is no other transport."""
+    if not switches.path_names(off):
+        return "the logs show no path at all"
+    silent = sorted({path.rank for path in on.paths} - {path.rank for path in off.paths})
+    if silent:
+        return f"the logs of rank {wording.listed([str(n) for n in silent])} show no path"
+    if any(path.carrier for path in on.paths) and not any(path.carrier for path in off.paths):
+        return "the logs show no path between nodes"
+    return ""
+
+
+def _unlike(on: Told, off: Told, switch: switches.Switch) -> str:
+    """Return by what else than a switch two runs differ, "" for nothing that ranks tell of."""
+    early = [rank for rank in on.ranks if all(_has(rank, *one) for one in switch.env.items())]
+    if early:
+        return f"{early[0].where} has {wording.listed(list(switch.env))} set with everything on too"
+    for name in ("device_name", "nccl"):
+        before, after = ({rank.says(name) for rank in told.ranks} for told in (on, off))
+        if before != after:
+            return f"{wording.listed(sorted(after))} in place of {wording.listed(sorted(before))}"
+    sizes = [sorted(Counter(rank.node for rank in told.ranks).values()) for told in (on, off)]
+    if sizes[0] != sizes[1]:
+        before, after = ({f"{n} ranks of a node" for n in size} for size in sizes)
+        return f"{wording.listed(sorted(after))} in place of {wording.listed(sorted(before))}"
+    others = {rank.rank: _settings(rank, switch) for rank in off.ranks}
+    strange = sorted(
+        {
+            name
+            for rank in on.ranks
+            for name, _ in _settings(rank, switch) ^ others.get(rank.rank, frozenset())
+        }
+    )
+    return f"{wording.listed(strange, 4)} of a rank" if strange else ""
+
+
+def _settings(rank: Rank, switch: switches.Switch) -> frozenset[tuple[str, str]]:
+    """Return the variables of a rank that bear on its transport, but for those of a switch."""
+    kept = (rank.environment or {}).items()
+    return frozenset(one for one in kept if one[0] not in switch.env and not one[0].startswith("NCCL_DEBUG"))
+
+
+def _has(rank: Rank, name: str, value: str) -> bool:
+    return (rank.environment or {}).get(name) == value
 
 
 def _set(run: Run, switch: switches.Switch) -> bool:
     """Report whether each rank says that it had the variables of a switch."""
-    return all(
-        str(fields.sub(rank.word.data, "env").get(name)) == value
-        for rank in run.told.ranks
-        for name, value in switch.env.items()
-    )
+    return all(_has(rank, *one) for rank in run.told.ranks for one in switch.env.items())
 
 
 def _figures(name: str, runs: tuple[Run, Run], text: str) -> Outcome:
@@ -180,7 +251,9 @@ def _figures(name: str, runs: tuple[Run, Run], text: str) -> Outcome:
     if first[0] <= second[2] and second[0] <= first[2]:
         text = f"{name}: {text}, but {told} are equal within their spread: the switch had no effect on them"
         return Outcome(text, "none", (ELSEWHERE, UNHEARD), off.gang)
-    return Outcome(f"{name} off: {text}, {told}", "effect", (), off.gang)
+    nodes = [{rank.node for rank in run.told.ranks} for run in runs]
+    moved = "" if nodes[0] == nodes[1] else f", on {wording.listed(sorted(nodes[1]), 4)} in place of others"
+    return Outcome(f"{name} off: {text}, {told}{moved}", "effect", (), off.gang)
 
 
 def _spread(told: Told, size: int) -> tuple[float, float, float] | None:
@@ -193,6 +266,8 @@ def _spread(told: Told, size: int) -> tuple[float, float, float] | None:
     mean, most, least, worst = (samples.number(data.get(key)) for key in ("mean", "p90", "min", "p99"))
     # Times that do not go together are no figure.
     if not mean or not most or not least or not worst or rate <= 0 or not least <= mean <= worst:
+        return None
+    if not least <= most <= worst or (samples.number(data.get("iters")) or 0) < bus_bandwidth.LEAST_TIMES:
         return None
     return min(rate, rate * mean / most), rate, rate * mean / least
 

@@ -56,9 +56,19 @@ def _not_shown(evidence: Evidence, gang: Gang) -> tuple[str, tuple[Cause, ...], 
     entered = next((one for one in logins if one.ok), None)
     if entered is not None:
         return f"{entered.to} let {entered.pod.name} in", (OWN_KEYS,), (entered.key,)
-    keyed = next((one for one in folders.values() if ssh.PRIVATE in one.modes), None)
+    keyed = next((one for one in folders.values() if ssh.PRIVATE in one.modes or one.digest), None)
     if keyed is not None:
-        return f"{keyed.pod.name} has a private key in {keyed.folder}", (OWN_KEYS,), (keyed.key,)
+        return f"{keyed.pod.name} has a key in {keyed.folder}", (OWN_KEYS,), (keyed.key,)
+    blind = next((one for one in folders.values() if not one.looked_in), None)
+    if blind is not None:
+        return f"{blind.pod.name} told of {blind.folder}, where SSH does not look for keys", (), (blind.key,)
+    odd = next((one for one in logins if one.contradictory), None)
+    if odd is not None:
+        return f"{odd.pod.name} told neither a login nor a failed one", (), (odd.key,)
+    names = {pod.name for pod in gang.pods}
+    strange = next((one for one in logins if one.target not in names - {one.pod.name}), None)
+    if strange is not None:
+        return f"{strange.pod.name} tried {strange.to}, which is no other member", (), (strange.key,)
     if not logins:
         return "no login was tried", (), keys
     other = next((one for one in logins if not ssh_causes.DENIED.search(one.error)), None)

@@ -1,6 +1,7 @@
 """PLG-008: with the mpi plugin mpiexec reaches a rank on every worker, and the Job ends with its launcher."""
 
 import dataclasses
+import re
 from collections.abc import Iterator
 
 from pytest_gpucluster.evidence.log.model import Evidence
@@ -19,6 +20,17 @@ LAUNCHES = (
 FORCED = ("svc", "ssh")
 """Plugins that the admission of Jobs adds to mpi."""
 VARIABLE = "MPI_HOST"
+
+SIGNALS = range(129, 193)
+"""Exit codes of what a signal ended."""
+UNREACHED = 213
+"""What Open MPI ends with if it did not get as far as its ranks."""
+DAEMON = re.compile(r"\b(?:daemons?|orted|prted)\b", re.IGNORECASE)
+PRINTED = re.compile(
+    r"exited? with (?:a )?non-?zero|non-zero exit|Traceback|Error: |unable to (?:find|launch) the specified",
+    re.IGNORECASE,
+)
+"""What mpiexec says of a program that it ran, or could not run, and what such a program prints."""
 
 NOT_FORCED = Cause(
     "the admission of Jobs did not add them: Volcano's mutating webhook is absent or does not see the namespace",
@@ -42,6 +54,15 @@ DAEMONS = Cause(
     "SSH, another version is in the workers' image, or the pods' network drops its ports",
     "log in to a worker and run `prted --version` (Open MPI 5) or `orted --version` (4); keep ports above 1024 open "
     "between the pods",
+)
+PROGRAM = Cause(
+    "mpiexec ran the program on the workers, and it ended with an error: a module or a library that a worker's image "
+    "lacks, or a rank that failed",
+    "read what the ranks printed in the launcher's log, and run the program alone in a worker",
+)
+NOT_STARTED = Cause(
+    "mpiexec itself could not be started or was ended from outside: its file may not be run, memory ran out",
+    "run `mpiexec --version` in the launcher; look at reason and exit code of its container",
 )
 HUNG = Cause(
     "mpiexec did not end in time: a rank waits for another one, or for a network that it cannot reach",
@@ -155,11 +176,13 @@ def _launched(evidence: Evidence, gang: Gang, plan: Plan, found: wording.Finding
     launches = ssh.launches(evidence, masters)
     mute = [pod.name for pod in masters if pod.uid not in {one.pod.uid for one in launches}]
     for one in launches:
-        if not one.ok or one.code != 0:
+        if one.contradictory and not one.code:
+            text = f"{one.pod.name} told neither success nor failure of mpiexec (ok {one.ok}, exit code {one.code})"
+            return found.inconclusive(text, evidence=(one.key,))
+        if one.code != 0:
             text = f"mpiexec of {one.pod.name} ended with {one.code}: {wording.short(ssh_logins.last_line(one.error))}"
-            return found.fail(
-                text, _of_launch(one), violation=True, where=(one.pod.where,), evidence=(one.key,)
-            )
+            causes = _of_launch(one, spoke=bool(ssh.ranks(evidence, one.pod)))
+            return found.fail(text, *causes, violation=True, where=(one.pod.where,), evidence=(one.key,))
         if one.hosts != plan.hosts:
             return found.inconclusive(
                 f"mpiexec was given {wording.listed(one.hosts)}, not the hosts of {VARIABLE}"
@@ -173,10 +196,21 @@ def _launched(evidence: Evidence, gang: Gang, plan: Plan, found: wording.Finding
     return None
 
 
-def _of_launch(launch: ssh.Launch) -> Cause:
-    if launch.code == 127:
-        return NO_MPIEXEC
-    return HUNG if launch.code == 124 else DAEMONS
+def _of_launch(launch: ssh.Launch, *, spoke: bool) -> tuple[Cause, ...]:
+    """Return why mpiexec failed; ranks that spoke had daemons that started them."""
+    code = launch.code or 0
+    if code < 0 or (code == 127 and "Permission denied" in launch.error):
+        return (NOT_STARTED,)
+    if code in SIGNALS:
+        # Of a rank, or its own.
+        return (NOT_STARTED, PROGRAM)
+    if code == 127 and (not spoke or launch.error.startswith("mpiexec: ")):
+        return (NO_MPIEXEC,)
+    if code == 124:
+        return (HUNG,) if spoke else (HUNG, DAEMONS)
+    if DAEMON.search(launch.error) or (code == UNREACHED and not PRINTED.search(launch.error)):
+        return (DAEMONS,)
+    return (PROGRAM,) if spoke or PRINTED.search(launch.error) else (DAEMONS, PROGRAM)
 
 
 def _ranks(evidence: Evidence, gang: Gang, master: PodStory, plan: Plan) -> Finding | None:

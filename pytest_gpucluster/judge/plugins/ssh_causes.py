@@ -1,7 +1,7 @@
 """Why a login between members of a Job failed: told from what the client wrote and from the keys of both sides."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
@@ -13,6 +13,8 @@ from pytest_gpucluster.requirement import Cause
 
 KEY_PATH = "/root/.ssh"
 """Where the plugin mounts the keys unless `--ssh-key-file-path` says otherwise."""
+OCTAL = re.compile(r"[0-7]{4}")
+"""A mode as members tell it."""
 PRIVATE_MODE, OPEN_MODE = 0o600, 0o644
 """Modes of the keys at that path, and at any other one (Volcano v1.14.4)."""
 
@@ -43,6 +45,16 @@ MODE_OF_PATH = Cause(
 TOO_OPEN = Cause(
     "others may read the private key, and ssh then does not use it",
     "look at defaultMode of the volume <job>-ssh (0600), and for what changes it: an admission webhook, an entrypoint",
+)
+OTHER_MODE = Cause(
+    "the modes are not those of the ssh plugin: another volume is mounted there, or something changed them after the "
+    "mount (an admission webhook, an entrypoint)",
+    "look at the volumes and volumeMounts of the pod, at mutating webhooks, and at what the image does at its start",
+)
+UNREADABLE = Cause(
+    "the process may not read its own private key: it runs as another user than the owner of the key",
+    "run the container as root, or give the ssh plugin `--ssh-key-file-path=/home/USER/.ssh` and copy the keys to the "
+    "user before ssh (`chmod 600`)",
 )
 KEYS_DIFFER = Cause(
     "the members have different key pairs: the Secret was made anew while some of them ran on, as after RestartPod or "
@@ -99,8 +111,9 @@ _WORDS = (
     (re.compile(r"Bad owner or permissions", re.IGNORECASE), CONFIG_MODE),
     (re.compile(r"ssh: (No such file|not found)|ssh: command not found", re.IGNORECASE), NO_CLIENT),
 )  # fmt: skip
-DENIED = re.compile(r"Permission denied", re.IGNORECASE)
-"""What clients say when a server takes none of their keys."""
+DENIED = re.compile(r"^\S+: Permission denied \([\w,-]+\)", re.IGNORECASE | re.MULTILINE)
+"""What clients say when a server takes none of their keys; other things than keys are denied without its methods."""
+LOCKED = re.compile(r'Load key "[^"]*": Permission denied', re.IGNORECASE)
 BAD_KEY = re.compile(r"too open|bad permissions", re.IGNORECASE)
 
 
@@ -111,6 +124,8 @@ def of_login(evidence: Evidence, gang: Gang, login: ssh.Login) -> Cause:
     theirs = next((one for one in folders.values() if one.pod.name == login.target), None)
     if BAD_KEY.search(login.error):
         return of_mode(gang, mine)
+    if LOCKED.search(login.error):
+        return UNREADABLE
     if DENIED.search(login.error):
         return _of_denied(gang, mine, theirs)
     return next((cause for words, cause in _WORDS if words.search(login.error)), UNKNOWN)
@@ -137,6 +152,17 @@ def _of_denied(gang: Gang, mine: ssh.KeyFolder | None, theirs: ssh.KeyFolder | N
     if mine.digest != theirs.digest:
         return KEYS_DIFFER
     return SERVER_REFUSES if theirs.authorized else NOT_AUTHORIZED
+
+
+def _of_departure(gang: Gang, folder: ssh.KeyFolder, bad: Mapping[str, str], wanted: int) -> Cause:
+    """Return why files of keys have other modes than the plugin's: only an open private key is an open key."""
+    mode = int(bad[ssh.PRIVATE], 8) if ssh.PRIVATE in bad else 0
+    more = mode & 0o077 & ~wanted
+    if not more:
+        return OTHER_MODE
+    found = of_mode(gang, folder)
+    # A group opens keys to itself, to nobody else; and a mode of the plugin is no departure from it.
+    return found if found is FS_GROUP and not more & 0o007 else TOO_OPEN
 
 
 def path_of(gang: Gang) -> str:
@@ -166,10 +192,12 @@ def departures(gang: Gang, folders: dict[str, ssh.KeyFolder]) -> Iterator[tuple[
             elif fields.number(source, "defaultMode") != wanted:
                 mode = fields.number(source, "defaultMode")
                 said = "none" if mode is None else f"{mode:04o}"
+                # Without any Kubernetes takes 0644.
+                open_ = (0o644 if mode is None else mode) & 0o077 & ~wanted
                 yield (
                     pod,
                     f"{where}: defaultMode of Secret {secret} is {said}, documented {wanted:04o}",
-                    TOO_OPEN,
+                    TOO_OPEN if open_ else OTHER_MODE,
                 )
         folder = folders.get(pod.uid)
         if folder is not None:
@@ -180,8 +208,9 @@ def _found(gang: Gang, folder: ssh.KeyFolder, wanted: int) -> Iterator[tuple[Pod
     absent = [name for name in ssh.FILES if name not in folder.modes]
     if absent:
         yield folder.pod, f"{folder.pod.name}: {folder.folder} has no {', '.join(absent)}", NO_KEYS
-    bad = {name: mode for name, mode in folder.modes.items() if name in ssh.FILES and mode != f"{wanted:04o}"}
+    own = {name: mode for name, mode in folder.modes.items() if name in ssh.FILES and OCTAL.fullmatch(mode)}
+    bad = {name: mode for name, mode in own.items() if mode != f"{wanted:04o}"}
     if bad:
         told = ", ".join(f"{name} {mode}" for name, mode in sorted(bad.items()))
         text = f"{folder.pod.name}: {folder.folder} has {told}, documented {wanted:04o}"
-        yield folder.pod, text, of_mode(gang, folder)
+        yield folder.pod, text, _of_departure(gang, folder, bad, wanted)

@@ -52,6 +52,10 @@ def failures(
     evidence: Evidence, gang: Gang, logins: list[ssh.Login], found: wording.Findings
 ) -> Finding | None:
     """Return the finding that logins failed or led to somebody else, None if none did."""
+    odd = next((one for one in logins if one.contradictory), None)
+    if odd is not None:
+        text = f"{odd.pod.name} to {odd.target}: neither a login nor a failed one (ok {odd.ok}, exit code {odd.code})"
+        return found.inconclusive(text, evidence=(odd.key,))
     bad = [one for one in logins if not one.ok]
     if bad:
         causes = tuple(dict.fromkeys(ssh_causes.of_login(evidence, gang, one) for one in bad))
@@ -84,6 +88,11 @@ def unseen(
     mute = [pod.name for pod in gang.pods if pod.uid not in folders]
     if mute:
         return found.inconclusive(f"{wording.listed(mute)} did not tell which keys they have")
+    strange = next((one for one in folders.values() if unread(gang, one)), None)
+    if strange is not None:
+        return found.inconclusive(
+            f"{strange.pod.name}: {unread(gang, strange)}; what let the logins in is not known"
+        )
     entered = {(one.pod.name, one.target) for one in logins}
     pairs = {(one.name, other.name) for one in gang.pods for other in gang.pods if one.name != other.name}
     if missing := sorted(pairs - entered):
@@ -96,3 +105,14 @@ def unseen(
             "the logins came about, but not by the keys that the members told of: other keys let them in"
         )
     return None
+
+
+def unread(gang: Gang, folder: ssh.KeyFolder) -> str:
+    """Return why a folder of keys says nothing of the keys that SSH took, "" if it does."""
+    path = ssh_causes.path_of(gang)
+    if folder.folder != path:
+        return f"it told of the keys in {folder.folder or 'no folder'}, those of the plugin are in {path}"
+    if not folder.looked_in:
+        return f"SSH looks for keys in {folder.home or 'no home'}/.ssh, not in {folder.folder}"
+    modes = [name for name in ssh.FILES if not ssh_causes.OCTAL.fullmatch(folder.modes.get(name, ""))]
+    return f"the mode of {wording.listed(modes)} is not readable" if modes else ""

@@ -10,6 +10,8 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator
 
+NEAR = 0.7
+"""Share of the median below which the check of the network names a rank."""
 SINCE = (2, 31)
 """First version of NCCL, and of RCCL, that has them."""
 MARK = "NCCL DIAG"
@@ -39,7 +41,8 @@ _EDGE = re.compile(
 )
 _NOTICE = re.compile(r"p2p: temporarily enabled context-wide \S+ peer access ")
 _BANDWIDTH = re.compile(
-    r"net bw: (?P<least>[\d.]+)/(?P<median>[\d.]+)/(?P<most>[\d.]+) Gbit/s min/median/max (?P<mode>\S+) bw "
+    r"net bw: (?P<least>\d+(?:\.\d+)?)/(?P<median>\d+(?:\.\d+)?)/(?P<most>\d+(?:\.\d+)?) Gbit/s min/median/max "
+    r"(?P<mode>\S+) bw "
     r"\(across (?P<ranks>\d+) ranks\) in comm "
 )
 _OUTLIER = re.compile(
@@ -125,6 +128,7 @@ class Diagnostics:
         edges: failed edges, each in one text.
         stopped: what says that a check itself did not run to its end.
         bandwidths: (mode, ranks, median in Gbit/s) of the network check.
+        contradictions: figures of the network check that cannot be, or that its own lines contradict.
         outliers: ranks that the network check found off the median.
         untested: what says that the network was not measured.
         checks: lines of RAS.
@@ -139,6 +143,7 @@ class Diagnostics:
     stopped: tuple[str, ...] = ()
     bandwidths: tuple[tuple[str, int, float], ...] = ()
     outliers: tuple[str, ...] = ()
+    contradictions: tuple[str, ...] = ()
     untested: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
     ras_begun: int = 0
@@ -157,6 +162,7 @@ class _Reading:
         self.named: set[str] = set()
         self.counted = 0
         self.compared: int | None = None
+        self.off: list[str] = []
 
     def put(self, where: str, what: object) -> None:
         self.found.setdefault(where, []).append(what)
@@ -184,6 +190,9 @@ class _Reading:
     def finish(self) -> None:
         for process in list(self.open):
             self._end(process, None)
+        if self.off and "outliers" not in self.found:
+            # The least is off the median, and the line that names its rank is lost.
+            self.found["contradictions"] = [*self.found.get("contradictions", ()), *self.off]
 
     def _result(self, process: str, text: str, *, ok: bool) -> None:
         if text.startswith("p2p: "):
@@ -221,7 +230,12 @@ class _Reading:
     def _network(self, text: str) -> None:
         figure, outlier = _BANDWIDTH.match(text), _OUTLIER.match(text)
         if figure:
-            self.put("bandwidths", (figure["mode"], int(figure["ranks"]), float(figure["median"])))
+            least, median, most = (float(figure[name]) for name in ("least", "median", "most"))
+            self.put("bandwidths", (figure["mode"], int(figure["ranks"]), median))
+            if not 0 < least <= median <= most:
+                self.put("contradictions", f"{text.partition(' (')[0]}: no such figures can be")
+            elif least < median * NEAR:
+                self.off.append(text.partition(" (")[0])
         elif outlier:
             self.put(
                 "outliers",
@@ -240,7 +254,9 @@ class _Reading:
             return
         label, said = value["label"], value["text"]
         if label == "NCCL environment" and not ok:
-            if _VALUE.match(said):
+            shown = _VALUE.match(said)
+            if shown:
+                self.named.add(shown["name"])
                 return
             mismatch, differ = _MISMATCH.match(said), _DIFFER.match(said)
             if mismatch:

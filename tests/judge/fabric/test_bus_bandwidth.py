@@ -6,6 +6,7 @@ import pytest
 
 from pytest_gpucluster.evidence import Evidence, read
 from pytest_gpucluster.judge.fabric import bus_bandwidth, pairwise_sweep
+from pytest_gpucluster.measure import bus_floors, collective, floors, peaks
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
@@ -214,12 +215,52 @@ def test_the_band_above_the_floor_is_told(fast, warn, told):
         ("100", "NVIDIA H100 80GB HBM3", True),
         ("MI300X", "AMD Instinct MI300X OAM", True),
         ("MI300X", "AMD Instinct MI300A", False),
+        ("H20", "NVIDIA H200", False),
+        ("H20", "NVIDIA H20", True),
+        ("A10", "NVIDIA A100-SXM4-80GB", False),
+        ("A10", "NVIDIA A10G", False),
+        ("L4", "NVIDIA L40S", False),
+        ("L40", "NVIDIA L40S", False),
+        ("A100-SXM4", "NVIDIA A100-SXM4-80GB", True),
+        ("NVIDIA H100", "NVIDIA H100 NVL", True),
         ("", "NVIDIA B200", True),
     ],
 )
 def test_a_floor_of_another_product_is_none(part, device, fits):
-    """A name that is the end of another one is not that product."""
-    assert bus_bandwidth._named(part, device) is fits
+    """A name that is the end or the beginning of another one is not that product, for figures of any kind."""
+    assert peaks.named(part, device) is fits
+    listed = [{"format": "bf16", "device": part, "tflops": 1.0}]
+    assert (floors.of_products(listed, device, "bf16", None) is not None) is fits
+
+
+@pytest.mark.parametrize(
+    ("device", "nodes", "gpus", "declared", "least"),
+    [
+        ("NVIDIA H100 80GB HBM3", 2, 8, {"nics": 8, "nic_gbps": 400.0, "transport": "NET/IB"}, [423]),
+        ("NVIDIA H100 80GB HBM3", 2, 8, {"nics": 8, "nic_gbps": 400.0}, [423]),
+        ("NVIDIA H100 80GB HBM3", 2, 8, {"nics": 8}, []),
+        ("NVIDIA H100 80GB HBM3", 2, 8, {"transport": "NET/IB"}, []),
+        ("NVIDIA H100 80GB HBM3", 2, 8, {}, []),
+        ("NVIDIA GB200", 18, 4, {"transport": "MNNVL"}, [751]),
+        ("NVIDIA GB200", 18, 4, {"transport": "NET/IB", "nics": 4, "nic_gbps": 400.0}, []),
+        ("NVIDIA GB200", 18, 4, {}, []),
+        ("NVIDIA H100 80GB HBM3", 1, 8, {}, [333]),
+        ("NVIDIA H100 80GB HBM3", 1, 8, {"link_gbs": 450.0}, [333]),
+        ("NVIDIA H100 80GB HBM3", 1, 8, {"link_gbs": 64.0}, []),
+        ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", 1, 8, {}, []),
+        ("NVIDIA H100 PCIe", 1, 8, {}, []),
+        ("NVIDIA H100 NVL", 1, 8, {}, []),
+        ("NVIDIA A100 80GB PCIe", 1, 8, {}, []),
+        ("AMD Instinct MI300X OAM", 1, 8, {"link_gbs": 450.0}, [281]),
+    ],
+)
+def test_a_published_floor_is_one_of_known_wires(device, nodes, gpus, declared, least):
+    """Of many clusters of so many nodes and GPUs, one has the same adapters: what is not declared is not guessed."""
+    shape = collective.Shape(nodes, gpus, **declared)
+    reduced = [one for one in bus_floors.shipped("bus_bandwidth") if one["collective"] == "all_reduce"]
+    listed = [(collective.floor_of(one), {**one, "of": "bus_bandwidth"}) for one in reduced]
+    found = [floor.busbw for floor, one in listed if bus_bandwidth._fits(floor, one, shape, device)]
+    assert found == least
 
 
 def test_alike_links_pass(fast):

@@ -1,11 +1,13 @@
 """FAB-020: reports of NCCL's own diagnostics, real and constructed."""
 
+import dataclasses
 import json
 
 import pytest
 
 from pytest_gpucluster.evidence import read
 from pytest_gpucluster.judge.fabric import own_diagnostics
+from pytest_gpucluster.measure.nccl import diagnostics
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.mutants.fabric_diagnostics import MUTANTS
 from pytest_gpucluster.requirement import Verdict
@@ -116,3 +118,59 @@ def test_each_departure_names_what_it_is(recorded, name):
     found = own_diagnostics.every_edge_tried(changed, changed.given)
     assert found.verdict == MUTANTS[name].flips["FAB-020"]
     assert found.verdict is not Verdict.FAIL or (found.violation and found.causes)
+
+
+COMM = "in comm 0x4dba73aa1c4b6897"
+
+
+def rewritten(evidence, old, new, *after):
+    """Return the evidence with a text of the reports replaced, and with lines behind those that have it."""
+    lines = []
+    for line in evidence.lines:
+        text = str(line.data.get("line") or "")
+        if diagnostics.MARK not in text or old not in text:
+            lines.append(line)
+            continue
+        head = text.partition(diagnostics.MARK)[0]
+        lines += [
+            dataclasses.replace(line, data={**line.data, "line": said})
+            for said in (text.replace(old, new), *(f"{head}{diagnostics.MARK} {one}" for one in after))
+        ]
+    return base.with_lines(evidence, lines)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "after"),
+    [
+        ("all active across 8 ranks", "all active across 4 of 8 ranks", ()),
+        ("all active across 8 ranks", "all active across 4 ranks", ()),
+        ("found 18 link(s)", "found 0 link(s)", ()),
+        ("NVLink: found 18 link(s) per device, all active", "clocks: alike", ()),
+        ("[OK]   ECC", "[OK]   ECC", (f"[INFO] ECC: diagnostics incomplete, gathered 7/8 ranks {COMM}",)),
+        ("[OK]   ECC", "[OK]   ECC", (f"[INFO] ECC: query failed on rank(s) {{3}} across 8 ranks {COMM}",)),
+        ("[OK]   GPU inv", "[OK]   GPU inv", (f"[INFO] GPU inventory: gathered 7/8 ranks {COMM}",)),
+        ("all 24 directed GPU P2P edges verified", "all 0 directed GPU P2P edges verified (skipped indirect=24)", ()),
+        ("all 24 directed GPU P2P edges verified", "all 20 directed GPU P2P edges verified (skipped indirect=4)", ()),
+        ("391.1/392.4/393.0", "0.0/0.0/0.0", ()),
+        ("391.1/392.4/393.0", "0.0/392.4/393.0", ()),
+        ("391.1/392.4/393.0", "393.0/392.4/391.1", ()),
+        ("391.1/392.4/393.0", "391.1/3.92.4/393.0", ()),
+        ("391.1/392.4/393.0", "100.0/392.4/393.0", ()),
+        ("[OK] net bw", "[OK] net bw", (
+            f"[OK] net bw: 390.0/391.0/392.0 Gbit/s min/median/max cross-nic bw (across 4 ranks) {COMM}",
+        )),
+    ],
+)  # fmt: skip
+def test_what_a_report_left_out_is_no_pass(recorded, old, new, after):
+    """Some ranks, no link, a pair through a third GPU, a figure that cannot be: nothing of that is success."""
+    changed = rewritten(recorded, old, new, *after)
+    found = own_diagnostics.every_edge_tried(changed, changed.given)
+    assert found.verdict is Verdict.INCONCLUSIVE, found
+
+
+def test_a_setting_whose_values_are_shown_differs(recorded):
+    """Even if the line that says so by name is lost."""
+    shown = "[INFO] NCCL environment: NCCL_BUFFSIZE=1 on rank(s) {0}"
+    changed = rewritten(recorded, "1 NCCL_* env var(s) differ", "1 NCCL_* env var(s) differ", shown)
+    found = own_diagnostics.every_edge_tried(changed, changed.given)
+    assert (found.verdict, "NCCL_BUFFSIZE" in found.observed) == (Verdict.FAIL, True)

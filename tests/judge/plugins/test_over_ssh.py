@@ -13,6 +13,7 @@ from tests import recordings
 
 Change = Callable[[dict[str, Any]], None]
 DENIED = "root@h: Permission denied (publickey,password)."
+REFUSED = "connect to host w-0 port 22: Connection refused"
 
 
 def recorded() -> Evidence:
@@ -49,6 +50,9 @@ def every(event: str, change: Change) -> base.Act:
         ("Bad owner or permissions on /root/.ssh/config", ssh_causes.CONFIG_MODE),
         ("ssh: No such file or directory", ssh_causes.NO_CLIENT),
         (DENIED, ssh_causes.SERVER_REFUSES),
+        (f'Load key "/root/.ssh/id_rsa": Permission denied\n{DENIED}', ssh_causes.UNREADABLE),
+        ("ssh: connect to host w-0 port 22: Permission denied", ssh_causes.UNKNOWN),
+        (f"known_hosts: Permission denied\nssh: {REFUSED}", ssh_causes.NO_SERVER),
         (f'Load key "/root/.ssh/id_rsa": bad permissions\n{DENIED}', ssh_causes.TOO_OPEN),
         ("kex_exchange_identification: read: Connection reset by peer", ssh_causes.UNKNOWN),
         ("", ssh_causes.UNKNOWN),
@@ -130,10 +134,21 @@ def test_a_group_that_owns_the_volumes_opens_the_keys() -> None:
 @pytest.mark.parametrize(
     ("event", "change", "text", "cause"),
     [
-        ("mpi-launch", lambda w: w.update(ok=False, code=127), "ended with 127", mpi_launch.NO_MPIEXEC),
+        (
+            "mpi-launch",
+            lambda w: w.update(ok=False, code=127, error="mpiexec: No such file or directory"),
+            "ended with 127",
+            mpi_launch.NO_MPIEXEC,
+        ),
         ("mpi-launch", lambda w: w.update(ok=False, code=124), "ended with 124", mpi_launch.HUNG),
         ("mpi-launch", lambda w: w.update(ok=False, code=213), "ended with 213", mpi_launch.DAEMONS),
-        ("mpi-launch", lambda w: w.update(ok=True, code=1), "ended with 1", mpi_launch.DAEMONS),
+        ("mpi-launch", lambda w: w.update(ok=True, code=1), "ended with 1", mpi_launch.PROGRAM),
+        (
+            "mpi-launch",
+            lambda w: w.update(ok=False, code=127, error="mpiexec: Permission denied"),
+            "ended with 127",
+            mpi_launch.NOT_STARTED,
+        ),
         ("mpi-rank", lambda w: w.update(rank=0, world=1, sum=1.0), "a world of 1", mpi_launch.SINGLETONS),
         ("env", plugins_mpi.host_in_env(None), "MPI_HOST is absent", mpi_launch.OVERRIDDEN),
         ("env", plugins_mpi.host_in_env("localhost"), "documented", mpi_launch.OVERRIDDEN),
@@ -179,6 +194,24 @@ def test_a_rank_that_says_something_odd_never_passes(change: dict[str, Any]) -> 
         ("mpi", "ssh-login", {"said": "mpi-mpi-mpimaster-0"}),
         ("unplugged", "ssh-login", {"ok": True}),
         ("unplugged", "ssh-login", {"error": ""}),
+        ("unplugged", "ssh-login", {"to": "mpi-unplugged-mpimaster-0"}),
+        ("unplugged", "ssh-login", {"to": "host.of.somebody"}),
+        ("unplugged", "ssh-login", {"error": "ssh: Permission denied", "code": 127}),
+        ("unplugged", "ssh-login", {"error": "ssh: connect to host w port 22: Permission denied"}),
+        ("unplugged", "ssh-login", {"error": f"known_hosts: Permission denied\nssh: {REFUSED}"}),
+        ("unplugged", "ssh-login", {"code": 0}),
+        ("unplugged", "ssh-login", {"code": None}),
+        ("unplugged", "ssh-keys", {"key": "f" * 16}),
+        ("unplugged", "ssh-keys", {"folder": "/nowhere"}),
+        ("ssh", "ssh-login", {"code": 1}),
+        ("ssh", "ssh-login", {"code": None}),
+        ("ssh", "ssh-keys", {"folder": "/opt/image/.ssh", "home": "/opt/image"}),
+        ("ssh", "ssh-keys", {"folder": ""}),
+        ("ssh", "ssh-keys", {"home": "/home/u", "uid": 1000}),
+        ("mpi", "mpi-launch", {"hosts": 7}),
+        ("mpi", "mpi-launch", {"hosts": "ab"}),
+        ("mpi", "mpi-launch", {"code": None}),
+        ("mpi", "ssh-login", {"code": 255}),
         ("unplugged", "mpi-launch", {"ok": True}),
     ],
 )  # fmt: skip
@@ -192,3 +225,78 @@ def test_what_is_not_understood_is_no_pass(role: str, event: str, change: dict[s
     assert judge(recorded()).verdict == "pass"
     act = plugins_mpi.told(role, event, lambda w: w.update(change), once=True)
     assert judge(act(recorded())).verdict != "pass"
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "cause"),
+    [
+        ("id_rsa", "0644", ssh_causes.TOO_OPEN),
+        ("id_rsa", "0640", ssh_causes.TOO_OPEN),
+        ("id_rsa", "0400", ssh_causes.OTHER_MODE),
+        ("id_rsa", "0000", ssh_causes.OTHER_MODE),
+        ("config", "0644", ssh_causes.OTHER_MODE),
+        ("id_rsa.pub", "0644", ssh_causes.OTHER_MODE),
+    ],
+)
+def test_a_mode_is_open_only_if_others_may_read_the_private_key(name: str, mode: str, cause: Cause) -> None:
+    """Another mode has another cause."""
+
+    def change(word: dict[str, Any]) -> None:
+        for one in word["files"]:
+            if one["name"] == name:
+                one["mode"] = mode
+
+    finding = ssh_logins.each_to_each(every("ssh-keys", change)(recorded()))
+    assert (finding.verdict, finding.causes) == ("fail", (cause,))
+
+
+@pytest.mark.parametrize(
+    ("mode", "cause"),
+    [(0o400, ssh_causes.OTHER_MODE), (0o644, ssh_causes.TOO_OPEN), (None, ssh_causes.TOO_OPEN)],
+)
+def test_a_volume_with_another_mode(mode: int | None, cause: Cause) -> None:
+    """Kubernetes takes 0644 for none."""
+
+    def change(pod: dict[str, Any]) -> None:
+        for volume in pod["spec"]["volumes"]:
+            if "secret" in volume:
+                volume["secret"]["defaultMode"] = mode
+
+    finding = ssh_logins.each_to_each(plugins_mpi.objects("ssh", "Pod", change)(recorded()))
+    assert (finding.verdict, finding.causes) == ("fail", (cause,))
+
+
+@pytest.mark.parametrize("mode", [384, "600", "0o600", None, "rw-------"])
+def test_a_mode_that_nobody_can_read_is_no_wrong_mode(mode: object) -> None:
+    """It is not known."""
+
+    def change(word: dict[str, Any]) -> None:
+        for one in word["files"]:
+            one["mode"] = mode
+
+    assert ssh_logins.each_to_each(every("ssh-keys", change)(recorded())).verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "causes"),
+    [
+        ("ModuleNotFoundError: No module named 'mpi4py'\nTraceback", 1, (mpi_launch.PROGRAM,)),
+        ("prterun detected that one or more processes exited with non-zero status", 1, (mpi_launch.PROGRAM,)),
+        ("mpiexec was unable to find the specified executable file", 213, (mpi_launch.PROGRAM,)),
+        ("A daemon on node w-0 failed to report back", 1, (mpi_launch.DAEMONS,)),
+        ("", 213, (mpi_launch.DAEMONS,)),
+        ("", 1, (mpi_launch.DAEMONS, mpi_launch.PROGRAM)),
+        ("", 124, (mpi_launch.HUNG, mpi_launch.DAEMONS)),
+        ("", 137, (mpi_launch.NOT_STARTED, mpi_launch.PROGRAM)),
+        ("", -9, (mpi_launch.NOT_STARTED,)),
+    ],
+)
+def test_a_launch_in_which_no_rank_spoke(error: str, code: int, causes: tuple[Cause, ...]) -> None:
+    """Daemons are blamed if mpiexec blames them; what nobody tells has both candidates."""
+
+    def change(word: dict[str, Any]) -> None:
+        word.update(ok=False, code=code, error=error)
+
+    evidence = plugins_mpi.lost("mpi", "mpi-rank")(plugins_mpi.lost("mpi", "mpi-rank")(recorded()))
+    finding = mpi_launch.reaches_every_rank(plugins_mpi.told("mpi", "mpi-launch", change)(evidence))
+    assert (finding.verdict, finding.causes) == ("fail", causes)
