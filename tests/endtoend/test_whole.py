@@ -57,11 +57,14 @@ def test_the_record_is_the_golden_one(whole):
 
 @pytest.mark.long("whole")
 def test_nothing_is_left_and_requests_are_within_the_budget(whole):
-    """Six API requests per requirement that was decided, all counted from connect to the end of cleanup, proofs too."""
+    """Seven API requests per requirement that was decided, from connect to the end of cleanup, proofs too.
+
+    It were six before rows came that need several jobs: gangs of further schedulers, JobSets, domains, MPI.
+    """
     report = harness.report_of(whole)
     assert report["cleanup"]["left_overs"] == []
     decided = [verdict for verdict in harness.verdicts(report).values() if verdict in ("pass", "fail")]
-    assert report["requests"]["total"] <= 6 * len(decided), report["requests"]["by"]
+    assert report["requests"]["total"] <= 7 * len(decided), report["requests"]["by"]
 
 
 @pytest.mark.long("whole")
