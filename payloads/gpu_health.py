@@ -32,6 +32,8 @@ QUERY = {
 FURTHER = {"recovery": "gpu_recovery_action"}
 """The same of fields that drivers before 570 do not know."""
 WORDS = {"yes": 1, "no": 0, "enabled": 1, "disabled": 0, "none": 0}
+NOTHING = re.compile(r"\[.*\]|N/A|ERR!|", re.IGNORECASE)
+"""What nvidia-smi prints in place of a value."""
 DRM = pathlib.Path("/sys/class/drm")
 AMD = "0x1002"
 KERNEL = re.compile(r"NVRM: Xid|amdgpu.*(?:RAS|uncorrectable|GPU reset)", re.IGNORECASE)
@@ -118,8 +120,9 @@ def of_row(names: list[str], line: str) -> dict[str, object]:
             found[name] = value
         else:
             number = int(value) if value.isdecimal() else WORDS.get(value.lower())
-            # An action that must be taken has a word of its own.
-            found[name] = number if number is not None or not value.isalnum() or name != "recovery" else value
+            # An action that must be taken has words of its own, such as `Drain P2P`.
+            action = name == "recovery" and NOTHING.fullmatch(value) is None
+            found[name] = value if number is None and action else number
     return found
 
 
