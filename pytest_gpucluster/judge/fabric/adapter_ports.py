@@ -45,8 +45,8 @@ OF_OPENING = {
 }
 """What opening a device file answers -> why."""
 HIDDEN = Cause(
-    "one candidate: the adapter is in another network namespace than the pod (RDMA subsystem in exclusive mode), so that the pod has "
-    "its device file and not the adapter",
+    "one candidate: the adapter is in another network namespace than the pod (RDMA subsystem in exclusive mode), so "
+    "that the pod has its device file and not the adapter",
     "rdma system show on the node says which mode it has; let the CNI move the adapter into the pod (rdma-cni), or set "
     "the mode to shared",
 )

@@ -123,8 +123,8 @@ def test_an_error_that_no_list_has_is_no_fault_of_a_gpu(number):
 @pytest.mark.parametrize(
     ("problems", "causes"),
     [
-        (["nvml: No module named 'pynvml'", "nvidia-smi: neither the package pynvml nor the program nvidia-smi is in "
-          "the image"], (faults.BLIND,)),
+        (["nvml: No module named 'pynvml'", "nvidia-smi: neither the package nor the program is in the image"],
+         (faults.BLIND,)),
         (["nvml: NVML Shared Library Not Found", "nvidia-smi: nvidia-smi ended with 12: couldn't find libnvidia-ml.so"],
          (faults.BLIND,)),
         (["nvml: GPU is lost", "nvidia-smi: nvidia-smi ended with 15: GPU is lost"], (faults.SILENT_DRIVER,)),

@@ -124,7 +124,7 @@ def test_what_is_wrong_is_named(said, verdict, text):
         (page("+Inf"), judge.NO_VALUE),
         (page(-1), judge.NO_VALUE),
         (page(math.nan), judge.NO_VALUE),
-        (page(6)[:-1] + [page(6)[-1][:60]], judge.GARBLED),
+        ([*page(6)[:-1], page(6)[-1][:60]], judge.GARBLED),
         (page(6, names=(TEMPERATURE, POWER)), judge.NOT_CONFIGURED),
         (page(6, "0"), judge.LOST),
     ],
