@@ -252,10 +252,11 @@ def _count(machine: Machine, page: Page, resource: str) -> Iterator[Problem]:
         found, what = len(page.instances), "slice"
     else:
         expected = labelled_gpus.expected(machine, resource)
-    if expected is None and not said.cut and found == offered:
+    if expected is None and said.whole is None and not said.cut and found == offered:
         expected = offered
     if expected is None:
-        text = f"the page has {wording.count(found, what)}; the node offers {offered}, and how many it has nobody says"
+        counted = "how many it has nobody says" if said.whole is None else f"its labels count {said.whole}"
+        text = f"the page has {wording.count(found, what)}; the node offers {offered}, and {counted}"
         yield Problem(text, (UNCOUNTED, LOST), open=True, key=page.key)
     elif found < expected:
         text = f"the page has {found} of {wording.count(expected, what)}"
@@ -272,12 +273,13 @@ def _stale(first: Page, last: Page, terms: _Terms) -> Iterator[Problem]:
     watched = last.elapsed - first.elapsed
     # A page is asked for when the one before has come: the last look may begin so long after the time is over.
     latest = terms.fresh + min(gpu_metrics.PATIENCE, terms.fresh) + terms.fresh / LOOKS
-    if watched < 0 or watched > latest or (not watched and before != now):
+    fallen = [key for key in counters if now[key] < before[key]]
+    still = [key for key in counters if now[key] == before[key]]
+    late = watched > latest and not still
+    if watched < 0 or late or (not watched and before != now):
         text = f"its pages are {watched:.3g} s apart, which says nothing of the {terms.fresh:g} s that are allowed"
         yield Problem(text, (), open=True, key=last.key)
         return
-    fallen = [key for key in counters if now[key] < before[key]]
-    still = [key for key in counters if now[key] == before[key]]
     if fallen:
         name, gpu, _ = fallen[0]
         text = f"{name} of {gpu} fell from {before[fallen[0]]:g} to {now[fallen[0]]:g}"

@@ -94,6 +94,7 @@ def test_every_gpu_has_its_metrics_and_they_were_renewed():
         (both(page(5), page(6), 600.0), "inconclusive", "600 s apart"),
         (both(page(5), page(6), 120.0), "inconclusive", "120 s apart"),
         (both(page(5), page(6), 75.0), "pass", ""),
+        (both(page(5), page(5), 600.0), "fail", "stood still for 600 s"),
         (both(page(5), page(6), 0.0), "inconclusive", "0 s apart"),
         ((scraped(page(5), "first", 30.0), scraped(page(6), "last", 0.0)), "inconclusive", "-30 s apart"),
         (both(page(5), [*page(5), *page(6)]), "inconclusive", "two values of the same"),
@@ -178,7 +179,7 @@ def test_without_a_counter_a_value_that_changed_shows_that_it_was_renewed():
     [
         (2, {}, "01", "pass"),
         (8, COUNT, "01", "inconclusive"),
-        (2, {"nvidia.com/gpu.count": "0"}, "01", "pass"),
+        (2, {"nvidia.com/gpu.count": "1"}, "01", "inconclusive"),
         (8, {}, "01", "inconclusive"),
         (8, {**COUNT, "nvidia.com/gpu.replicas": "4"}, "01", "pass"),
         (8, {**COUNT, "nvidia.com/gpu.replicas": "4"}, "0", "fail"),
