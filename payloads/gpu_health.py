@@ -38,6 +38,10 @@ DRM = pathlib.Path("/sys/class/drm")
 AMD = "0x1002"
 KERNEL = re.compile(r"NVRM: Xid|amdgpu.*(?:RAS|uncorrectable|GPU reset)", re.IGNORECASE)
 """What is told of the kernel's log; whether it stands for a fault is for others to judge."""
+FROM_BOOT = re.compile(r"\[ *0\.0+\]|Linux version ")
+"""What the kernel writes first when it boots: a log without it has lost its oldest lines, or was cleared."""
+FIRST = 8
+"""Lines among which that must be."""
 READ_ALL, MOST_LINES, MOST_TEXT = 3, 12, 180
 """Action of syslog(2), lines that are told (the last ones), characters of each."""
 
@@ -163,16 +167,18 @@ def kernel_log() -> dict[str, object]:
     """Return the lines of the kernel's log about GPUs, or why it cannot be read."""
     libc = ctypes.CDLL(None, use_errno=True)
     size = libc.klogctl(10, None, 0)
-    buffer = ctypes.create_string_buffer(max(size, 1 << 16))
+    # Heads of lines are written when they are read, and the oldest lines are left out if all do not fit.
+    buffer = ctypes.create_string_buffer(max(4 * size, 1 << 20))
     length = libc.klogctl(READ_ALL, buffer, len(buffer))
     if length <= 0:
         why = os.strerror(ctypes.get_errno()) if length < 0 else "it is empty"
-        return {"readable": False, "why": why, "lines": [], "count": 0}
+        return {"readable": False, "why": why, "from_boot": False, "lines": [], "count": 0}
     every = buffer.raw[:length].decode("utf-8", "replace").splitlines()
     lines = [line for line in every if KERNEL.search(line)]
     return {
         "readable": True,
         "why": "",
+        "from_boot": any(FROM_BOOT.search(line) for line in every[:FIRST]),
         "lines": [one[:MOST_TEXT] for one in lines[-MOST_LINES:]],
         "count": len(lines),
     }
@@ -199,8 +205,8 @@ def main() -> int:
     node = os.environ.get("NODE_NAME", "")
     for number, gpu in enumerate(found):
         say("gpu-health", node=node, how=how, index=number, count=len(found), gpu=gpu)
-    unasked: dict[str, object] = {"readable": False, "why": "it is not asked for", "lines": [], "count": 0}
-    log = unasked if "--no-kernel-log" in sys.argv else kernel_log()
+    unasked = {"readable": False, "why": "it is not asked for", "from_boot": False, "lines": [], "count": 0}
+    log: dict[str, object] = unasked if "--no-kernel-log" in sys.argv else kernel_log()
     say(
         "kernel-log",
         node=node,
@@ -208,6 +214,7 @@ def main() -> int:
         problems=problems,
         readable=log["readable"],
         why=log["why"],
+        from_boot=log["from_boot"],
         lines=log["lines"],
         count=log["count"],
     )

@@ -74,6 +74,36 @@ def test_nvidia_smi_where_there_is_no_nvml(tmp_path, monkeypatch, row, recovery,
     assert expected.items() <= gpu.items()
 
 
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (b"<5>[    0.000000] Linux version 6.8\n<4>[9.0] NVRM: Xid (PCI:0000:3b:00): 79, x\n", (True, 1)),
+        (b"<6>[    0.000000][    T0] Booting Linux on physical CPU 0\n", (True, 0)),
+        (b"<5>Linux version 6.8 (gcc)\n", (True, 0)),
+        (
+            b"<6>[18680.205017] pod259: left promiscuous mode\n<4>[18681.0] NVRM: Xid (PCI:0000:3b:00): 79\n",
+            (False, 1),
+        ),
+        (b"<6>[10.000000] x\n" * 20 + b"<6>[    0.000000] y\n", (False, 0)),
+    ],
+)
+def test_a_log_of_the_kernel_says_whether_it_reaches_back_to_the_boot(monkeypatch, log, expected):
+    """Its buffer is bounded, and what a reader asks for must have room for all of it."""
+    sizes = []
+
+    class Libc:
+        def klogctl(self, action, buffer, length):
+            if action != gpu_health.READ_ALL:
+                return 1 << 20
+            sizes.append(length)
+            buffer[: len(log)] = log
+            return len(log)
+
+    monkeypatch.setattr(gpu_health.ctypes, "CDLL", lambda *_, **__: Libc())
+    found = gpu_health.kernel_log()
+    assert (found["from_boot"], found["count"], sizes) == (*expected, [4 << 20])
+
+
 def test_files_of_the_kernel_for_gpus_of_amd(tmp_path, monkeypatch):
     """Errors of all blocks together, and pages that wait; a card of another vendor is passed over."""
     for number, vendor in enumerate(("0x1002", "0x10de")):

@@ -78,6 +78,7 @@ class View:
         problems: ways in which they could not be read.
         log: whether the kernel's log was read; None where nothing was told of it.
         why: why not.
+        from_boot: whether it reaches back to the boot of the node: older lines may have made room for newer ones.
         xids: errors of NVIDIA's driver in it.
         resets: lines of AMD's driver in it that tell of a fault.
         cut: whether it has more lines about GPUs than were told.
@@ -91,6 +92,7 @@ class View:
     problems: tuple[str, ...]
     log: bool | None
     why: str
+    from_boot: bool
     xids: tuple[Xid, ...]
     resets: tuple[str, ...]
     cut: bool
@@ -130,6 +132,7 @@ def _view(pod: PodStory, words: payload_lines.Words) -> View:
         tuple(map(str, _listed(data.get("problems")))),
         data["readable"] if isinstance(data.get("readable"), bool) else None,
         str(data.get("why") or ""),
+        data.get("from_boot") is True,
         tuple(_xids(lines)),
         tuple(line for line in lines if _of_kernel(RAS.search(line))),
         counted is None or counted != len(lines),

@@ -87,6 +87,12 @@ NONE_OFFERED = Cause(
     "the node offers no whole GPU: its device plugin cuts all of them into slices, or is gone",
     "look at nvidia-smi -q on the node itself; INV-002 says whether the device plugin offers what it must",
 )
+OVERWRITTEN = Cause(
+    "the kernel keeps so many lines and no more: newer ones took the place of those since the boot, or somebody "
+    "cleared the log; nobody else watches",
+    "run node-problem-detector or another system that reports Xid errors as node conditions, or update the driver so "
+    "that it tells what must be done; log_buf_len of the kernel sets how much it keeps",
+)
 UNCOUNTED = Cause(
     "errors of its memory are not counted",
     "switch ECC on (nvidia-smi -e 1) and reboot the node",
@@ -251,10 +257,12 @@ def _of_log(machine: Machine, views: Sequence[View], passed_over: frozenset[obje
     for line in dict.fromkeys(line for view in views for line in view.resets):
         yield Problem(wording.short(line, 120), (FATAL,), key=f"{views[0].key} {line}")
     if not _watched(machine, views):
+        read = any(view.log for view in views)
         why = next((view.why for view in views if view.why), "not told")
+        log = "does not reach back to the boot" if read else f"cannot be read ({why})"
         yield Problem(
-            f"fatal errors are told by nobody: the kernel's log cannot be read ({why})",
-            (NO_LOG,),
+            f"fatal errors are told by nobody: the kernel's log {log}",
+            (OVERWRITTEN if read else NO_LOG,),
             open=True,
             key=views[0].key,
         )
@@ -271,7 +279,7 @@ def _watched(machine: Machine, views: Sequence[View]) -> list[str]:
     gpus = [gpu for view in views for gpu in view.gpus]
     asked = bool(gpus) and all(gpu.recovery is not None for gpu in gpus)
     return [
-        *(["the kernel's log"] if any(view.log for view in views) else []),
+        *(["the kernel's log"] if any(view.log and view.from_boot for view in views) else []),
         *(["what the driver says must be done"] if asked else []),
         *(f"condition {kind}" for kind in kinds if OF_XIDS.search(kind)),
     ]

@@ -15,7 +15,7 @@ from tests.judge.inventory import cluster
 WELL = {"uuid": "GPU-a", "bus": "0000:01:00.0", "name": "NVIDIA H200", "ecc": 1, "uncorrected": 0, "pending": 0,
         "failed": 0, "recovery": 0, "lost": False}  # fmt: skip
 OTHER = {**WELL, "uuid": "GPU-b", "bus": "0000:02:00.0"}
-UNREAD = {"readable": False, "why": "Operation not permitted"}
+UNREAD = {"readable": False, "why": "Operation not permitted", "from_boot": False}
 FATAL = "<3>[  812.1] NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 POD = {"kind": "Pod", "metadata": {"name": "p", "uid": "p"}, "spec": {"nodeName": "n1", "containers": [{"name": "c"}]},
        "status": {"phase": "Succeeded"}}  # fmt: skip
@@ -29,7 +29,15 @@ def line(event, **told):
 
 def said(*gpus, log=(), how="nvml", problems=(), **more):
     """Return what a pod told of GPUs and of the kernel's log."""
-    told = {"readable": True, "why": "", "lines": list(log), "count": len(log), "gpus": len(gpus), **more}
+    told = {
+        "readable": True,
+        "why": "",
+        "from_boot": True,
+        "lines": list(log),
+        "count": len(log),
+        "gpus": len(gpus),
+        **more,
+    }
     return [
         *(line(gpu_health.GPU, how=how, index=n, count=len(gpus), gpu=gpu) for n, gpu in enumerate(gpus)),
         line(gpu_health.LOG, problems=list(problems), **told),
@@ -111,6 +119,19 @@ def test_lines_of_the_kernels_log(log, verdict):
     """The line must be the driver's own, and of the kernel."""
     found = judged(said(WELL, OTHER, log=log))
     assert str(found.verdict) == verdict, found.observed
+
+
+@pytest.mark.parametrize("from_boot", [False, None, 1, "yes"])
+def test_a_log_that_lost_its_oldest_lines_tells_of_no_time_before(from_boot):
+    """A fatal error in it counts all the same, and others may tell of the time since the boot."""
+    silent = [{**gpu, "recovery": None} for gpu in (WELL, OTHER)]
+    assert judged(said(*silent)).verdict is Verdict.PASS
+    found = judged(said(*silent, from_boot=from_boot))
+    assert (found.verdict, found.causes) == (Verdict.INCONCLUSIVE, (faults.OVERWRITTEN,))
+    assert judged(said(*silent, from_boot=from_boot, log=[FATAL])).verdict is Verdict.FAIL
+    told = judged(said(WELL, OTHER, from_boot=from_boot))
+    assert told.verdict is Verdict.PASS
+    assert "the kernel's log" not in told.observed
 
 
 @pytest.mark.parametrize("number", [63, 154, 777])
