@@ -34,6 +34,10 @@ UNHEALTHY = Cause(
     "look at the plugin's log and at nvidia-smi -q on the node; reset the GPU or reboot the node, then restart the "
     "plugin's pod",
 )
+PLUGIN_GONE = Cause(
+    "one candidate: the device plugin is gone or starts again, so that the kubelet offers none of its devices",
+    "look at the plugin's pod on the node and at its restarts; INV-002 says what the node must offer",
+)
 REMAP = Cause(
     "memory with an error is remapped at the next reset only",
     "drain the node and reset the GPU (nvidia-smi --gpu-reset), or reboot the node; look again afterwards",
@@ -143,7 +147,9 @@ def _of_node(machine: Machine, resource: str) -> Iterator[Problem]:
     """Yield what the Node object says."""
     there, usable = machine.offers(resource)
     if there > usable:
-        yield Problem(f"{there - usable} of {wording.count(there, 'GPU')} cannot be asked for", (UNHEALTHY,),
+        # One that is taken out leaves the others; a plugin that is gone takes all of them along.
+        causes = (UNHEALTHY,) if usable else (PLUGIN_GONE, UNHEALTHY)
+        yield Problem(f"{there - usable} of {wording.count(there, 'GPU')} cannot be asked for", causes,
                       key=machine.line.key)  # fmt: skip
     for fault in _conditions(machine):
         yield Problem(

@@ -43,6 +43,13 @@ NOT_CONFIGURED = Cause(
     "add it to the exporter's list of metrics (a file in a ConfigMap), or name the metrics that your dashboards use "
     "under `metrics.required` in the profile",
 )
+CREDENTIALS = Cause(
+    "something before the exporter asks for credentials or TLS, which the pod of the run does not have, such as "
+    "kube-rbac-proxy",
+    "ask the exporter as your Prometheus does and compare; name a port under `metrics.port` that answers without",
+)
+ASKING = ("HTTP 400", "HTTP 401", "HTTP 403", "HTTP 407", "HTTP 426", "HTTP 495", "HTTP 496", "HTTP 497")
+"""Answers by which a server asks for credentials or TLS: they say nothing of the metrics behind it."""
 GARBLED = Cause(
     "the exporter writes lines that are not of the format, such as a label with a quote in it, or its page was cut",
     "look at the page with curl, and at the log of the exporter and of what stands before it (a proxy); Prometheus "
@@ -201,7 +208,14 @@ def _no_page(page: Page, machine: Machine) -> Problem | None:
     text = f"{page.url} gives no page: {page.why or page.failure}"
     if page.failure == "unreachable" or machine.ready is False:
         return Problem(text, (SHUT_OFF, NOT_THERE), open=True, key=page.key)
-    known = {"refused": (NOT_THERE,), "hangs": (HUNG,), "status": (NOT_THERE, HUNG), "broken": (HUNG,)}
+    if page.failure == "status" and page.why in ASKING:
+        return Problem(text, (CREDENTIALS,), open=True, key=page.key)
+    known = {
+        "refused": (NOT_THERE,),
+        "hangs": (HUNG,),
+        "status": (NOT_THERE, HUNG),
+        "broken": (HUNG, NOT_THERE),
+    }
     return Problem(text, known.get(page.failure, ()), open=page.failure not in known, key=page.key)
 
 

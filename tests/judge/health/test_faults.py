@@ -213,6 +213,9 @@ def test_a_device_that_cannot_be_asked_for():
     node = cluster.node("n1", 2, 1, labels={"nvidia.com/gpu.count": "2"})
     found = judged(said(WELL), node=node)
     assert (found.verdict, found.causes) == (Verdict.FAIL, (faults.UNHEALTHY,))
+    node = cluster.node("n1", 2, 0, labels={"nvidia.com/gpu.count": "2"})
+    found = judged(said(WELL), node=node)
+    assert (found.verdict, found.causes[:2]) == (Verdict.FAIL, (faults.PLUGIN_GONE, faults.UNHEALTHY))
 
 
 @pytest.mark.parametrize(
