@@ -14,6 +14,8 @@ ACTIVE = "ACTIVE"
 UP = "LinkUp"
 STATES = ("NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER")
 """Words of the states of a port, each behind its number."""
+LAYERS = ("InfiniBand", "Ethernet", "Unspecified")
+"""Link layers that the kernel names; another word, such as Unknown, is none."""
 _NUMBERED = re.compile(r"^(?P<number>\d+): (?P<word>\w+)$")
 _RATE = re.compile(r"^(?P<rate>\d+(?:\.\d+)?) Gb/sec\b")
 
@@ -27,7 +29,7 @@ class Port:
         state: word of its state, such as ACTIVE, INIT, DOWN; "" if it could not be read.
         physical: word of its physical state, such as LinkUp, Polling, Disabled.
         gbps: rate in Gbit/s; None if it could not be read.
-        layer: link layer: InfiniBand, Ethernet, or Unspecified of EFA.
+        layer: link layer: InfiniBand, Ethernet, or Unspecified of EFA; "" if it is not known.
     """
 
     number: int
@@ -100,14 +102,12 @@ def views(evidence: Evidence, uids: frozenset[str]) -> tuple[View, ...]:
             name for word in told if _facts(own[name := str(word.data.get("name"))].data) != _facts(word.data)
         }
         last = next((word for word in reversed(words.of(ALL)) if word.uid == uid), None)
-        names = [str(name) for name in (last.data.get("names") or ())] if last is not None else []
+        names = _texts(last.data.get("names")) if last is not None else []
         adapters = tuple(_adapter(word.data, word.key) for word in own.values())
         taken = {str(word.data.get("verbs") or "") for word in own.values()}
         taken |= {one.file.rpartition("/")[2] for one in adapters}
         loose = tuple(
-            str(name)
-            for name in ((last.data.get("files") or ()) if last is not None else ())
-            if name not in taken
+            name for name in (_texts(last.data.get("files")) if last is not None else ()) if name not in taken
         )
         counted = last is not None and last.number("count") == len(names) and own.keys() <= set(names)
         found.append(
@@ -117,6 +117,10 @@ def views(evidence: Evidence, uids: frozenset[str]) -> tuple[View, ...]:
             )
         )  # fmt: skip
     return tuple(found)
+
+
+def _texts(value: object) -> list[str]:
+    return list(map(str, value)) if isinstance(value, list) else []
 
 
 def _facts(data: Mapping[str, object]) -> dict[str, object]:
@@ -145,7 +149,7 @@ def _port(data: Mapping[str, object]) -> Port:
         _state(data.get("state")),
         _word(data.get("phys_state")),
         float(rate["rate"]) if rate else None,
-        str(data.get("link_layer") or ""),
+        layer if (layer := str(data.get("link_layer"))) in LAYERS else "",
     )
 
 

@@ -71,6 +71,8 @@ def test_the_subnet_manager_is_one_candidate_only(recorded, told, causes):
         {"state": "1: ACTIVE"},
         {"state": "4: DOWN"},
         {"state": "9: ACTIVE"},
+        {"link_layer": "Unknown"},
+        {"link_layer": "N/A"},
         {"state": "ACTIVE"},
         {"state": "4:ACTIVE"},
     ],
@@ -127,6 +129,14 @@ def test_a_device_file_whose_adapter_the_pod_does_not_see(recorded, hidden):
     assert (found.verdict, found.causes) == (
         Verdict.INCONCLUSIVE, (adapter_ports.HIDDEN, adapter_ports.MADE_ANEW),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [None, 7, 1.5, True, "uverbs0", {"a": 1}])
+@pytest.mark.parametrize("name", ["names", "files"])
+def test_lists_that_are_none(recorded, name, value):
+    """They end no judge; without names nothing is told."""
+    found = decided(base.on("adapters", lambda word: word.update({name: value}), alone=True)(recorded))
+    assert found.verdict is (Verdict.INCONCLUSIVE if name == "names" else Verdict.PASS)
 
 
 def test_names_that_leave_out_an_adapter_are_not_all_names(recorded):
