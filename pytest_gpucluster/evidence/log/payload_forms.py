@@ -39,7 +39,7 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     "gate": ("ok", "seconds", "within", "peers", "interface.name", "interface.tries", "t"),
     "gemm": ("device.kind", "device.name", "gauges", "results", *_OF_A_RANK),
     "gpu-health": ("node", "how", "index", "count", "gpu"),
-    "kernel-log": ("node", "gpus", "problems", "readable", "why", "from_boot", "lines", "count"),
+    "kernel-log": ("node", "gpus", "problems", "readable", "why", "lines", "count"),
     "killed": (
         "after", "digests", "ended", "error", "killed", "look", "mount.fs", "round", "rounds", "seed", "usual",
         *_OF_A_RANK,
