@@ -32,10 +32,16 @@ QUERY = {
 FURTHER = {"recovery": "gpu_recovery_action"}
 """The same of fields that drivers before 570 do not know."""
 WORDS = {"yes": 1, "no": 0, "enabled": 1, "disabled": 0, "none": 0}
+NOTHING = re.compile(r"\[.*\]|N/A|ERR!|", re.IGNORECASE)
+"""What nvidia-smi prints in place of a value."""
 DRM = pathlib.Path("/sys/class/drm")
 AMD = "0x1002"
 KERNEL = re.compile(r"NVRM: Xid|amdgpu.*(?:RAS|uncorrectable|GPU reset)", re.IGNORECASE)
 """What is told of the kernel's log; whether it stands for a fault is for others to judge."""
+FROM_BOOT = re.compile(r"\[ *0\.0+\]|Linux version ")
+"""What the kernel writes first when it boots: a log without it has lost its oldest lines, or was cleared."""
+FIRST = 8
+"""Lines among which that must be."""
 READ_ALL, MOST_LINES, MOST_TEXT = 3, 12, 180
 """Action of syslog(2), lines that are told (the last ones), characters of each."""
 
@@ -118,8 +124,9 @@ def of_row(names: list[str], line: str) -> dict[str, object]:
             found[name] = value
         else:
             number = int(value) if value.isdecimal() else WORDS.get(value.lower())
-            # An action that must be taken has a word of its own.
-            found[name] = number if number is not None or not value.isalnum() or name != "recovery" else value
+            # An action that must be taken has words of its own, such as `Drain P2P`.
+            action = name == "recovery" and NOTHING.fullmatch(value) is None
+            found[name] = value if number is None and action else number
     return found
 
 
@@ -160,16 +167,18 @@ def kernel_log() -> dict[str, object]:
     """Return the lines of the kernel's log about GPUs, or why it cannot be read."""
     libc = ctypes.CDLL(None, use_errno=True)
     size = libc.klogctl(10, None, 0)
-    buffer = ctypes.create_string_buffer(max(size, 1 << 16))
+    # Heads of lines are written when they are read, and the oldest lines are left out if all do not fit.
+    buffer = ctypes.create_string_buffer(max(4 * size, 1 << 20))
     length = libc.klogctl(READ_ALL, buffer, len(buffer))
     if length <= 0:
         why = os.strerror(ctypes.get_errno()) if length < 0 else "it is empty"
-        return {"readable": False, "why": why, "lines": [], "count": 0}
+        return {"readable": False, "why": why, "from_boot": False, "lines": [], "count": 0}
     every = buffer.raw[:length].decode("utf-8", "replace").splitlines()
     lines = [line for line in every if KERNEL.search(line)]
     return {
         "readable": True,
         "why": "",
+        "from_boot": any(FROM_BOOT.search(line) for line in every[:FIRST]),
         "lines": [one[:MOST_TEXT] for one in lines[-MOST_LINES:]],
         "count": len(lines),
     }
@@ -196,8 +205,8 @@ def main() -> int:
     node = os.environ.get("NODE_NAME", "")
     for number, gpu in enumerate(found):
         say("gpu-health", node=node, how=how, index=number, count=len(found), gpu=gpu)
-    unasked: dict[str, object] = {"readable": False, "why": "it is not asked for", "lines": [], "count": 0}
-    log = unasked if "--no-kernel-log" in sys.argv else kernel_log()
+    unasked = {"readable": False, "why": "it is not asked for", "from_boot": False, "lines": [], "count": 0}
+    log: dict[str, object] = unasked if "--no-kernel-log" in sys.argv else kernel_log()
     say(
         "kernel-log",
         node=node,
@@ -205,6 +214,7 @@ def main() -> int:
         problems=problems,
         readable=log["readable"],
         why=log["why"],
+        from_boot=log["from_boot"],
         lines=log["lines"],
         count=log["count"],
     )

@@ -347,7 +347,8 @@ MUTANTS: base.Table = {
         "no node has room for the pods",
         nothing_tried,
         base.all_to(
-            "environment", "NUMA-002 NUMA-003 NUMA-004 NUMA-005 NUMA-006 NUMA-007 NUMA-008 FAB-007 HLT-002 HLT-004"
+            "environment",
+            "NUMA-002 NUMA-003 NUMA-004 NUMA-005 NUMA-006 NUMA-007 NUMA-008 FAB-007 HLT-002 HLT-004",
         ),
     ),
 }

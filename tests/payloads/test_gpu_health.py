@@ -53,6 +53,12 @@ echo "{row}"
         ("GPU-a, 00000000:01:00.0, NVIDIA H200, Enabled, 0, No, No, None", "", {"pending": 0, "recovery": 0, "ecc": 1}),
         ("GPU-a, 00000000:01:00.0, NVIDIA H200, Enabled, 2, Yes, No, Reset", "",
          {"pending": 1, "uncorrected": 2, "recovery": "Reset"}),
+        ("GPU-a, 00000000:01:00.0, NVIDIA H200, Enabled, 0, No, No, Drain P2P", "", {"recovery": "Drain P2P"}),
+        ("GPU-a, 00000000:01:00.0, NVIDIA H200, Enabled, 0, No, No, Drain and Reset", "",
+         {"recovery": "Drain and Reset"}),
+        ("GPU-a, 00000000:01:00.0, NVIDIA H200, Enabled, ERR!, ERR!, N/A, ERR!", "",
+         {"uncorrected": None, "pending": None, "failed": None, "recovery": None}),
+        ("GPU-a, 00000000:01:00.0, NVIDIA H200, Enabled, 0, No, No, [Unknown Error]", "", {"recovery": None}),
         ("GPU-a, 00000000:01:00.0, NVIDIA T4, Disabled, [N/A], [N/A], [N/A]", "exit 2",
          {"pending": None, "uncorrected": None, "recovery": None, "ecc": 0}),
         ("[GPU requires reset]", "", {"lost": True}),
@@ -66,6 +72,36 @@ def test_nvidia_smi_where_there_is_no_nvml(tmp_path, monkeypatch, row, recovery,
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     (gpu,) = gpu_health.by_smi()
     assert expected.items() <= gpu.items()
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (b"<5>[    0.000000] Linux version 6.8\n<4>[9.0] NVRM: Xid (PCI:0000:3b:00): 79, x\n", (True, 1)),
+        (b"<6>[    0.000000][    T0] Booting Linux on physical CPU 0\n", (True, 0)),
+        (b"<5>Linux version 6.8 (gcc)\n", (True, 0)),
+        (
+            b"<6>[18680.205017] pod259: left promiscuous mode\n<4>[18681.0] NVRM: Xid (PCI:0000:3b:00): 79\n",
+            (False, 1),
+        ),
+        (b"<6>[10.000000] x\n" * 20 + b"<6>[    0.000000] y\n", (False, 0)),
+    ],
+)
+def test_a_log_of_the_kernel_says_whether_it_reaches_back_to_the_boot(monkeypatch, log, expected):
+    """Its buffer is bounded, and what a reader asks for must have room for all of it."""
+    sizes = []
+
+    class Libc:
+        def klogctl(self, action, buffer, length):
+            if action != gpu_health.READ_ALL:
+                return 1 << 20
+            sizes.append(length)
+            buffer[: len(log)] = log
+            return len(log)
+
+    monkeypatch.setattr(gpu_health.ctypes, "CDLL", lambda *_, **__: Libc())
+    found = gpu_health.kernel_log()
+    assert (found["from_boot"], found["count"], sizes) == (*expected, [4 << 20])
 
 
 def test_files_of_the_kernel_for_gpus_of_amd(tmp_path, monkeypatch):

@@ -12,7 +12,11 @@ ONE, ALL = "adapter", "adapters"
 """Events of the payload: one adapter, and the names of all."""
 ACTIVE = "ACTIVE"
 UP = "LinkUp"
-_NUMBERED = re.compile(r"^\d+: (?P<word>\w+)$")
+STATES = ("NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER")
+"""Words of the states of a port, each behind its number."""
+LAYERS = ("InfiniBand", "Ethernet", "Unspecified")
+"""Link layers that the kernel names; another word, such as Unknown, is none."""
+_NUMBERED = re.compile(r"^(?P<number>\d+): (?P<word>\w+)$")
 _RATE = re.compile(r"^(?P<rate>\d+(?:\.\d+)?) Gb/sec\b")
 
 
@@ -25,7 +29,7 @@ class Port:
         state: word of its state, such as ACTIVE, INIT, DOWN; "" if it could not be read.
         physical: word of its physical state, such as LinkUp, Polling, Disabled.
         gbps: rate in Gbit/s; None if it could not be read.
-        layer: link layer: InfiniBand, Ethernet, or Unspecified of EFA.
+        layer: link layer: InfiniBand, Ethernet, or Unspecified of EFA; "" if it is not known.
     """
 
     number: int
@@ -67,6 +71,7 @@ class View:
         told: whether it said that it has told all.
         adapters: its adapters, also those that it was not given.
         missing: adapters that it named and did not tell.
+        twice: adapters that it told more than once, each time otherwise.
         files: device files that belong to no adapter that it sees.
         key: of the line with all names; "" without one.
     """
@@ -75,6 +80,7 @@ class View:
     told: bool
     adapters: tuple[Adapter, ...]
     missing: tuple[str, ...]
+    twice: tuple[str, ...]
     files: tuple[str, ...]
     key: str
 
@@ -90,24 +96,36 @@ def views(evidence: Evidence, uids: frozenset[str]) -> tuple[View, ...]:
     every = {pod.uid: pod for pod in pods(evidence) if pod.uid in uids}
     found = []
     for uid, pod in every.items():
-        own = {str(word.data.get("name")): word for word in words.of(ONE) if word.uid == uid}
+        told = words.of(ONE, uid)
+        own = {str(word.data.get("name")): word for word in told}
+        twice = {
+            name for word in told if _facts(own[name := str(word.data.get("name"))].data) != _facts(word.data)
+        }
         last = next((word for word in reversed(words.of(ALL)) if word.uid == uid), None)
-        names = [str(name) for name in (last.data.get("names") or ())] if last is not None else []
+        names = _texts(last.data.get("names")) if last is not None else []
         adapters = tuple(_adapter(word.data, word.key) for word in own.values())
-        taken = {one.file.rpartition("/")[2] for one in adapters}
+        taken = {str(word.data.get("verbs") or "") for word in own.values()}
+        taken |= {one.file.rpartition("/")[2] for one in adapters}
         loose = tuple(
-            str(name)
-            for name in ((last.data.get("files") or ()) if last is not None else ())
-            if name not in taken
+            name for name in (_texts(last.data.get("files")) if last is not None else ()) if name not in taken
         )
-        counted = last is not None and last.number("count") == len(names)
+        counted = last is not None and last.number("count") == len(names) and own.keys() <= set(names)
         found.append(
             View(
-                pod, counted, adapters, tuple(name for name in names if name not in own), loose,
+                pod, counted, adapters, tuple(name for name in names if name not in own), tuple(sorted(twice)), loose,
                 "" if last is None else last.key,
             )
         )  # fmt: skip
     return tuple(found)
+
+
+def _texts(value: object) -> list[str]:
+    return list(map(str, value)) if isinstance(value, list) else []
+
+
+def _facts(data: Mapping[str, object]) -> dict[str, object]:
+    """Return what a line says of an adapter, without when it was said."""
+    return {key: value for key, value in data.items() if key != "t"}
 
 
 def _adapter(data: Mapping[str, object], key: str) -> Adapter:
@@ -128,11 +146,18 @@ def _port(data: Mapping[str, object]) -> Port:
     rate = _RATE.match(str(data.get("rate") or ""))
     return Port(
         number if isinstance(number, int) else 0,
-        _word(data.get("state")),
+        _state(data.get("state")),
         _word(data.get("phys_state")),
         float(rate["rate"]) if rate else None,
-        str(data.get("link_layer") or ""),
+        layer if (layer := str(data.get("link_layer"))) in LAYERS else "",
     )
+
+
+def _state(value: object) -> str:
+    """Return the word of a state; "" where its number stands for another one."""
+    match = _NUMBERED.match(str(value or ""))
+    right = match is not None and match["word"] in STATES[int(match["number"]) :][:1]
+    return match["word"] if match is not None and right else ""
 
 
 def _word(value: object) -> str:

@@ -15,15 +15,14 @@ GPU, LOG = "gpu-health", "kernel-log"
 """Events of the payload."""
 ROLE = "subject"
 TABLE, FOLDER = "xids", "health"
-XID = re.compile(
-    r"^(?:<(?P<level>\d+)>)?(?:\[[^\]]*\]\s*)?NVRM: Xid \((?P<where>PCI:[0-9a-fA-F:.]+)\): (?P<number>\d+)\b"
-)
-"""A line of NVIDIA's driver, as the kernel keeps it: its facility and level, its time, the words of the driver."""
+_HEAD = r"^(?:<(?P<level>\d+)>)?(?:\[[^\]]*\]\s*)*"
+"""What the kernel puts before a line: facility and level, the time, and with PRINTK_CALLER which task wrote it."""
+XID = re.compile(_HEAD + r"NVRM: Xid \((?:(?P<where>[^()]*)\): (?P<number>\d+)\b)?")
+"""A line of NVIDIA's driver: where (a slice of a GPU is named behind its bus id), and the number of the error."""
 KERNEL = 8
 """Facility and level of lines that the kernel itself wrote are below this number; others were written into its log."""
-RAS = re.compile(
-    r"^(?:<\d+>)?(?:\[[^\]]*\]\s*)?amdgpu \S+: .*(?:uncorrectable|GPU reset begin)", re.IGNORECASE
-)
+RAS = re.compile(_HEAD + r"amdgpu \S+: .*(?:uncorrectable|GPU reset begin)", re.IGNORECASE)
+"""A line of AMD's driver that tells of a fault."""
 COUNTS = ("uncorrected", "pending", "failed")
 
 
@@ -61,9 +60,9 @@ class Gpu:
 
 @dataclasses.dataclass(frozen=True)
 class Xid:
-    """One error of NVIDIA's driver in the kernel's log: its number, and the line."""
+    """One error of NVIDIA's driver in the kernel's log: its number, None where the line has none, and the line."""
 
-    number: int
+    number: int | None
     line: str
 
 
@@ -79,6 +78,7 @@ class View:
         problems: ways in which they could not be read.
         log: whether the kernel's log was read; None where nothing was told of it.
         why: why not.
+        from_boot: whether it reaches back to the boot of the node: older lines may have made room for newer ones.
         xids: errors of NVIDIA's driver in it.
         resets: lines of AMD's driver in it that tell of a fault.
         cut: whether it has more lines about GPUs than were told.
@@ -92,6 +92,7 @@ class View:
     problems: tuple[str, ...]
     log: bool | None
     why: str
+    from_boot: bool
     xids: tuple[Xid, ...]
     resets: tuple[str, ...]
     cut: bool
@@ -131,8 +132,9 @@ def _view(pod: PodStory, words: payload_lines.Words) -> View:
         tuple(map(str, _listed(data.get("problems")))),
         data["readable"] if isinstance(data.get("readable"), bool) else None,
         str(data.get("why") or ""),
+        data.get("from_boot") is True,
         tuple(_xids(lines)),
-        tuple(line for line in lines if RAS.search(line)),
+        tuple(line for line in lines if _of_kernel(RAS.search(line))),
         counted is None or counted != len(lines),
         last.key if last is not None else "",
     )
@@ -142,8 +144,13 @@ def _xids(lines: Sequence[str]) -> Iterator[Xid]:
     """Yield errors of the driver: what a program wrote into the log, whatever it says, is none."""
     for line in lines:
         found = XID.search(line)
-        if found is not None and (found["level"] is None or int(found["level"]) < KERNEL):
-            yield Xid(int(found["number"]), line)
+        if found is not None and _of_kernel(found):
+            yield Xid(None if found["number"] is None else int(found["number"]), line)
+
+
+def _of_kernel(found: re.Match[str] | None) -> bool:
+    """Report whether a line is a driver's, and was written by the kernel itself."""
+    return found is not None and (found["level"] is None or int(found["level"]) < KERNEL)
 
 
 def _gpu(word: payload_lines.Word) -> Gpu:

@@ -16,6 +16,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.measure import shipped
 
 EVENT = "scraped"
+ROLE = "subject"
 ENDPOINTS = "read:endpointslices"
 """Case under which a scenario records the endpoints of a namespace; a colon and the namespace follow."""
 PATIENCE = 10.0
@@ -118,6 +119,20 @@ class Page:
     key: str
 
     @property
+    def identities(self) -> tuple[str, ...]:
+        """Return the names of its GPUs that no GPU of another node has."""
+        every = (value for s in self.samples for key, value in s.labels if key.lower() in UNIQUE and value)
+        return tuple(dict.fromkeys(every))
+
+    @property
+    def contradictory(self) -> tuple[str, ...]:
+        """Return the metrics of which it has two values for the same labels: nobody knows which is right."""
+        values: dict[tuple[str, tuple[tuple[str, str], ...]], set[str]] = {}
+        for one in self.samples:
+            values.setdefault((one.name, one.labels), set()).add(repr(one.value))
+        return tuple(dict.fromkeys(name for (name, _), found in values.items() if len(found) > 1))
+
+    @property
     def gpus(self) -> tuple[str, ...]:
         """Return the GPUs that it has values of."""
         return tuple(dict.fromkeys(sample.gpu for sample in self.samples if sample.gpu))
@@ -126,6 +141,10 @@ class Page:
     def instances(self) -> tuple[tuple[str, str], ...]:
         """Return the parts of GPUs that it has values of."""
         return tuple(dict.fromkeys((s.gpu, s.instance) for s in self.samples if s.gpu and s.instance))
+
+
+UNIQUE = frozenset({"uuid", "serial_number"})
+"""Labels, in lower case, whose value only one GPU has; numbers and names of devices are the same on each node."""
 
 
 @functools.cache
@@ -169,10 +188,13 @@ def _aliases(name: str, renamed: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([name, *([renamed[name]] if name in renamed else []), *former]))
 
 
-def pages(evidence: Evidence, wanted: Asked) -> Mapping[str, tuple[Page, ...]]:
-    """Return node -> the pages of its exporter, the first and the last."""
+def pages(evidence: Evidence, wanted: Asked, given: Mapping[str, Any]) -> Mapping[str, tuple[Page, ...]]:
+    """Return node -> the pages of its exporter, the first and the last, as the pod told that the run had ask."""
+    cast = {str(one.get("uid")) for one in fields.items(fields.sub(given, "roles"), ROLE)}
     told: dict[tuple[str, str], list[payload_lines.Word]] = {}
     for word in payload_lines.words(evidence).of(EVENT):
+        if cast and word.uid not in cast:
+            continue
         told.setdefault((str(word.data.get("node")), str(word.data.get("which"))), []).append(word)
     found: dict[str, list[Page]] = {}
     for which in ("first", "last"):

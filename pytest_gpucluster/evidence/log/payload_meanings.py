@@ -163,6 +163,7 @@ FIELDS: Mapping[str, str] = {
     "gpu-health.how": "nvml, nvidia-smi, or ras for the kernel's files of AMD's GPUs",
     "gpu-health.index": "number of the GPU",
     "gpu-health.count": "how many GPUs there are",
+    "from_boot": "whether the log still has what the kernel wrote first when it booted",
     "kernel-log.count": "how many lines of the log are about GPUs",
     "kernel-log.gpus": "how many GPUs were asked",
     "kernel-log.lines": "the last of these lines, at most 12",

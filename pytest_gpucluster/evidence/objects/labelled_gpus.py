@@ -78,6 +78,21 @@ def discovered(machine: Machine) -> Discovered:
     return Discovered(labels, count, 1 if shares is None else shares[1], sharing, cut)
 
 
+def expected(machine: Machine, resource: str) -> int | None:
+    """Return how many whole GPUs a node has by its labels.
+
+    Args:
+        machine: the node.
+        resource: the GPU resource.
+
+    Returns:
+        None where no label counts them, or one counts fewer than the node offers and none says that they are shared.
+    """
+    said = discovered(machine)
+    offered = max(machine.offers(resource)) if resource == WHOLE and not said.sharing else 0
+    return None if said.whole is None or said.whole < offered else said.whole
+
+
 def sliced(machine: Machine) -> tuple[int, dict[str, int]]:
     """Return (how many GPUs at least the slices that a node offers are cut from, the slices by resource)."""
     taken = 0.0

@@ -19,9 +19,36 @@ NOT_GIVEN = Cause(
     "look at the plugin's log on the node, at its selectors, and whether its mode (shared, SR-IOV) fits the network",
 )
 CLOSED = Cause(
-    "the device file is there and the container may not open it: the device cgroup does not admit it, or the driver's "
-    "device was removed and made anew under another number",
+    "the device file is there and the container's device cgroup does not admit it",
     "restart the RDMA device plugin on the node, and look at `ls -l /dev/infiniband` in the pod and on the node",
+)
+NO_RIGHT = Cause(
+    "the mode of the device file, or a security module of the node, keeps the pod's user from it",
+    "look at `ls -l /dev/infiniband` in the pod: the mode must be 0666, or the pod must run as the file's user or "
+    "group; then at the node's audit log (SELinux, AppArmor)",
+)
+MADE_ANEW = Cause(
+    "no device stands behind the file any more: the driver's device was removed, or made anew under another number",
+    "compare `ls -l /dev/infiniband` in the pod and on the node, look at dmesg, restart the RDMA device plugin on the "
+    "node and delete the pod",
+)
+ANSWERS_NOT = Cause(
+    "the driver refuses to open the device",
+    "look at dmesg on the node for the adapter's driver, and at `ibv_devinfo` there",
+)
+OF_OPENING = {
+    "Operation not permitted": CLOSED,
+    "Permission denied": NO_RIGHT,
+    "No such device or address": MADE_ANEW,
+    "No such device": MADE_ANEW,
+    "No such file or directory": MADE_ANEW,
+}
+"""What opening a device file answers -> why."""
+HIDDEN = Cause(
+    "one candidate: the adapter is in another network namespace than the pod (RDMA subsystem in exclusive mode), so "
+    "that the pod has its device file and not the adapter",
+    "rdma system show on the node says which mode it has; let the CNI move the adapter into the pod (rdma-cni), or set "
+    "the mode to shared",
 )
 CABLE = Cause(
     "the link is physically down: cable, transceiver, switch port, or the interface of the host is down",
@@ -85,7 +112,11 @@ def open_and_active(evidence: Evidence, given: subjects.Given) -> Finding:
         )
     open_ = list(_open(views, list(map(str, tried)), told))
     if open_:
-        causes = (LOST,) if any(one.lost for view in views for one in view.given) else ()
+        lost = any(one.lost for view in views for one in view.given)
+        causes = (
+            *([LOST] if lost else []),
+            *((HIDDEN, MADE_ANEW) if any(view.files and not view.missing for view in views) else ()),
+        )
         return found.inconclusive(wording.listed(open_, 4), causes=causes, numbers=_numbers(views, told))
     count = sum(len(view.given) for view in views)
     rate = samples.number(told.get("port_gbps"))
@@ -96,17 +127,17 @@ def open_and_active(evidence: Evidence, given: subjects.Given) -> Finding:
 
 def _wrong(view: View, told: fields.Object) -> Iterator[Wrong]:
     """Yield what is wrong with the adapters that a pod was given."""
-    if view.told and not view.given and not view.missing:
+    if view.told and not (view.given or view.missing or view.twice or view.files):
         listed = (
             f"; it sees {wording.listed([one.name for one in view.adapters], 4)}" if view.adapters else ""
         )
         yield view, f"{view.pod.where} has no RDMA device file{listed}", (NOT_GIVEN,), view.key
-    for one in view.given:
+    for one in (one for one in view.given if one.name not in view.twice):
         if not one.opens:
             yield (
                 view,
                 f"{one.file} ({one.name}) on {view.pod.node} does not open: {one.why}",
-                (CLOSED,),
+                (OF_OPENING.get(one.why, ANSWERS_NOT),),
                 one.key,
             )
         for text, causes in _of_ports(one, told):
@@ -152,12 +183,18 @@ def _open(views: Sequence[View], tried: Sequence[str], told: fields.Object) -> I
     for view in views:
         if view.missing:
             yield f"{view.pod.where} named {wording.listed(view.missing, 4)} and did not tell them"
+        if view.twice:
+            yield f"{view.pod.where} told {wording.listed(view.twice, 4)} twice, each time otherwise"
+        if view.files and not view.missing:
+            yield f"{view.pod.where} has {wording.listed(view.files, 4)} and sees no adapter that they belong to"
         for one in view.given:
             if one.lost:
                 yield f"{one.name} on {view.pod.node}: {one.lost[0]}"
             elif not one.ports:
                 yield f"{one.name} on {view.pod.node} shows no port"
             for port in one.ports:
+                if port.state == adapters.ACTIVE and port.physical not in ("", adapters.UP):
+                    yield f"{one.name} on {view.pod.node}: port {port.number} is ACTIVE and {port.physical}"
                 if port.state == adapters.ACTIVE and (
                     (rate is not None and port.gbps is None) or (layer and not port.layer)
                 ):

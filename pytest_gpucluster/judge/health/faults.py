@@ -16,6 +16,15 @@ from pytest_gpucluster.requirement import Cause, Finding, Number
 REQUIRED = "no GPU waits for a row remap, has uncorrected memory errors or a fatal Xid, or is unhealthy"
 OF_DEVICES = re.compile(r"gpu|xid|nvlink|nvswitch|nvidia|accelerat|remap|ecc|xgmi|amd|pcie", re.IGNORECASE)
 """Types of node conditions that speak of GPUs, among those that health systems set."""
+NO_WAY = re.compile(
+    r"no module named|is in the image|shared library not found|libnvidia-ml|no such file", re.IGNORECASE
+)
+"""How a way to ask GPUs says that the image has no library or tool for it."""
+OF_DRIVER = re.compile(
+    r"lost|mismatch|communicate with|not loaded|unknown error|timed? ?out|requires? reset|fallen",
+    re.IGNORECASE,
+)
+"""How it says that the driver or a GPU does not answer."""
 OF_XIDS = re.compile(r"xid|AcceleratedHardwareReady", re.IGNORECASE)
 """Types of node conditions whose owner reads the kernel's log for errors of GPUs."""
 
@@ -24,6 +33,10 @@ UNHEALTHY = Cause(
     "critical; its restart hides that and heals nothing",
     "look at the plugin's log and at nvidia-smi -q on the node; reset the GPU or reboot the node, then restart the "
     "plugin's pod",
+)
+PLUGIN_GONE = Cause(
+    "one candidate: the device plugin is gone or starts again, so that the kubelet offers none of its devices",
+    "look at the plugin's pod on the node and at its restarts; INV-002 says what the node must offer",
 )
 REMAP = Cause(
     "memory with an error is remapped at the next reset only",
@@ -59,6 +72,30 @@ BLIND = Cause(
 NO_LOG = Cause(
     "pods may not read the kernel's log, the driver is too old to tell what must be done, and no health system watches",
     "run node-problem-detector or another system that reports Xid errors as node conditions, or update the driver",
+)
+UNLISTED = Cause(
+    "the error is not in the list of those that faults of GPUs or programs of users make",
+    "look its number up in NVIDIA's catalog of Xid errors; drain the node and reboot it if it is a fault, else name it "
+    "under `health.passed_over` in the profile",
+)
+SILENT_DRIVER = Cause(
+    "the driver of the node does not answer: a GPU is lost, or the driver's library is of another version than the "
+    "kernel's module",
+    "look at nvidia-smi and dmesg on the node; restart the driver's pod, or drain the node and reboot it",
+)
+OUT_OF_SERVICE = Cause(
+    "the node was taken out of service, so that no pod of the run is placed there",
+    "run this row when the node is back (kubectl uncordon), or look at nvidia-smi -q on the node itself",
+)
+NONE_OFFERED = Cause(
+    "the node offers no whole GPU: its device plugin cuts all of them into slices, or is gone",
+    "look at nvidia-smi -q on the node itself; INV-002 says whether the device plugin offers what it must",
+)
+OVERWRITTEN = Cause(
+    "the kernel keeps so many lines and no more: newer ones took the place of those since the boot, or somebody "
+    "cleared the log; nobody else watches",
+    "run node-problem-detector or another system that reports Xid errors as node conditions, or update the driver so "
+    "that it tells what must be done; log_buf_len of the kernel sets how much it keeps",
 )
 UNCOUNTED = Cause(
     "errors of its memory are not counted",
@@ -110,7 +147,9 @@ def _of_node(machine: Machine, resource: str) -> Iterator[Problem]:
     """Yield what the Node object says."""
     there, usable = machine.offers(resource)
     if there > usable:
-        yield Problem(f"{there - usable} of {wording.count(there, 'GPU')} cannot be asked for", (UNHEALTHY,),
+        # One that is taken out leaves the others; a plugin that is gone takes all of them along.
+        causes = (UNHEALTHY,) if usable else (PLUGIN_GONE, UNHEALTHY)
+        yield Problem(f"{there - usable} of {wording.count(there, 'GPU')} cannot be asked for", causes,
                       key=machine.line.key)  # fmt: skip
     for fault in _conditions(machine):
         yield Problem(
@@ -130,24 +169,38 @@ def _of_gpus(
 ) -> Iterator[Problem]:
     """Yield what the GPUs of a node say, and what the kernel's log says."""
     if not views or not any(view.gpus or view.log is not None for view in views):
-        yield Problem("its GPUs were not asked", (BUSY,), open=True)
+        yield Problem("its GPUs were not asked", (_unasked(machine, resource),), open=True)
         return
     for view in views:
         if not view.gpus and view.problems:
             text = f"no way to ask its GPUs: {wording.listed(list(view.problems), 3)}"
-            yield Problem(text, (BLIND,), open=True, key=view.key)
+            yield Problem(text, _blind(view.problems), open=True, key=view.key)
         elif reason := fields.text(view.pod.last, "status", "reason"):
             yield Problem(
                 f"{view.pod.name} was turned away ({reason})", (TURNED_AWAY,), open=True, key=view.key
             )
         elif not view.whole or not view.gpus:
             text = f"not all that {view.pod.name} has to say was told"
-            yield Problem(text, (BUSY,), open=True, key=view.key)
+            yield Problem(text, () if view.gpus or view.log is not None else (BUSY,), open=True, key=view.key)
     gpus = [gpu for view in views for gpu in view.gpus]
     for gpu in gpus:
         yield from _of_gpu(gpu)
     yield from _count(machine, gpus, resource)
     yield from _of_log(machine, views, passed_over)
+
+
+def _unasked(machine: Machine, resource: str) -> Cause:
+    """Return why no pod asked the GPUs of a node: as far as its own Node object says."""
+    if machine.cordoned:
+        return OUT_OF_SERVICE
+    return BUSY if max(machine.offers(resource)) else NONE_OFFERED
+
+
+def _blind(problems: Sequence[str]) -> tuple[Cause, ...]:
+    """Return why GPUs could not be asked: a way that the image lacks says nothing of the driver, other words may."""
+    if all(NO_WAY.search(text) for text in problems):
+        return (BLIND,)
+    return (SILENT_DRIVER,) if any(OF_DRIVER.search(text) for text in problems) else (SILENT_DRIVER, BLIND)
 
 
 def _of_gpu(gpu: Gpu) -> Iterator[Problem]:
@@ -183,13 +236,14 @@ def _count(machine: Machine, gpus: Sequence[Gpu], resource: str) -> Iterator[Pro
     asked = {gpu.name for gpu in gpus}
     if len(asked) < len(gpus) and not discovered.sharing:
         yield Problem("one GPU was told twice", (), open=True, key=gpus[0].key)
-    expected = discovered.whole
+    expected = labelled_gpus.expected(machine, resource)
     if expected is None and not discovered.cut:
         expected = max(machine.offers(resource))
     if expected is None or len(asked) < expected:
         of = "an unknown number of" if expected is None else str(expected)
-        cause = NOT_OFFERED if expected is not None and max(machine.offers(resource)) < expected else BUSY
-        yield Problem(f"{len(asked)} of {of} GPUs were asked", (cause,), open=True, key=machine.line.key)
+        fewer = expected is not None and max(machine.offers(resource)) < expected
+        causes = (NOT_OFFERED,) if fewer else (BUSY,) if gpus else ()
+        yield Problem(f"{len(asked)} of {of} GPUs were asked", causes, open=True, key=machine.line.key)
 
 
 def _of_log(machine: Machine, views: Sequence[View], passed_over: frozenset[object]) -> Iterator[Problem]:
@@ -198,16 +252,23 @@ def _of_log(machine: Machine, views: Sequence[View], passed_over: frozenset[obje
     for number, line in dict.fromkeys((xid.number, xid.line) for view in views for xid in view.xids):
         if number in table["application"] or number in passed_over:
             continue
-        meaning = table["fault"].get(number)
-        text = f"Xid {number} ({meaning or 'not in the list'}): {wording.short(line, 120)}"
-        yield Problem(text, (FATAL,), open=meaning is None, key=f"{views[0].key} Xid {number}")
+        meaning = None if number is None else table["fault"].get(number)
+        of = "without a number" if number is None else f"{number} ({meaning or 'not in the list'})"
+        yield Problem(
+            f"Xid {of}: {wording.short(line, 120)}",
+            (UNLISTED,) if meaning is None else (FATAL,),
+            open=meaning is None,
+            key=f"{views[0].key} Xid {number}",
+        )
     for line in dict.fromkeys(line for view in views for line in view.resets):
         yield Problem(wording.short(line, 120), (FATAL,), key=f"{views[0].key} {line}")
     if not _watched(machine, views):
+        read = any(view.log for view in views)
         why = next((view.why for view in views if view.why), "not told")
+        log = "does not reach back to the boot" if read else f"cannot be read ({why})"
         yield Problem(
-            f"fatal errors are told by nobody: the kernel's log cannot be read ({why})",
-            (NO_LOG,),
+            f"fatal errors are told by nobody: the kernel's log {log}",
+            (OVERWRITTEN if read else NO_LOG,),
             open=True,
             key=views[0].key,
         )
@@ -224,7 +285,7 @@ def _watched(machine: Machine, views: Sequence[View]) -> list[str]:
     gpus = [gpu for view in views for gpu in view.gpus]
     asked = bool(gpus) and all(gpu.recovery is not None for gpu in gpus)
     return [
-        *(["the kernel's log"] if any(view.log for view in views) else []),
+        *(["the kernel's log"] if any(view.log and view.from_boot for view in views) else []),
         *(["what the driver says must be done"] if asked else []),
         *(f"condition {kind}" for kind in kinds if OF_XIDS.search(kind)),
     ]

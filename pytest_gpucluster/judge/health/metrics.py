@@ -16,6 +16,8 @@ from pytest_gpucluster.judge.health.problems import Problem, decided
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "the exporter of each GPU node has the declared metrics of every GPU, and renews them in time"
+LOOKS = 10
+"""Pages that the pod asks for in the time within which values must be renewed."""
 NEAR = 0.6
 """Likeness from which on another name is shown for one that is missing."""
 
@@ -40,6 +42,31 @@ NOT_CONFIGURED = Cause(
     "the exporter is not configured to collect the metric, or its release gives it another name",
     "add it to the exporter's list of metrics (a file in a ConfigMap), or name the metrics that your dashboards use "
     "under `metrics.required` in the profile",
+)
+CREDENTIALS = Cause(
+    "something before the exporter asks for credentials or TLS, which the pod of the run does not have, such as "
+    "kube-rbac-proxy",
+    "ask the exporter as your Prometheus does and compare; name a port under `metrics.port` that answers without",
+)
+ASKING = ("HTTP 400", "HTTP 401", "HTTP 403", "HTTP 407", "HTTP 426", "HTTP 495", "HTTP 496", "HTTP 497")
+"""Answers by which a server asks for credentials or TLS: they say nothing of the metrics behind it."""
+GARBLED = Cause(
+    "the exporter writes lines that are not of the format, such as a label with a quote in it, or its page was cut",
+    "look at the page with curl, and at the log of the exporter and of what stands before it (a proxy); Prometheus "
+    "takes no value of such a page",
+)
+NO_VALUE = Cause(
+    "the exporter has the metric and its driver or host engine gives it no value: the GPU does not support it, or does "
+    "not answer",
+    "compare nvidia-smi -q on the node with the page",
+)
+JUST_STARTED = Cause(
+    "the exporter has just started and has not collected yet, or sees no GPU at all",
+    "look at its log, and at nvidia-smi -L on the node; repeat when it has collected",
+)
+TWICE = Cause(
+    "two exporters write one page, or the exporter hands on values of an earlier start",
+    "look at the page with curl; Prometheus takes one of the two values and drops the other",
 )
 STALLED = Cause(
     "the exporter collects less often than declared, or not at all any more",
@@ -78,7 +105,7 @@ def present_and_fresh(evidence: Evidence, given: subjects.Given) -> Finding:
     fresh = subjects.seconds(told, "fresh")
     if wanted is None or fresh is None:
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "what is asked of the exporters was not told")
-    pages = gpu_metrics.pages(evidence, wanted)
+    pages = gpu_metrics.pages(evidence, wanted, given)
     of = wording.Findings(REQUIRED, repeat=_repeat(pages))
     nodes = node_status.gpu_nodes(evidence, resource)
     if not nodes:
@@ -127,14 +154,33 @@ def _faults(
     if none is not None:
         yield none
         return
-    strangers = {s.node for s in last.samples if s.node} & {m.name for m in node_status.machines(evidence)}
-    if strangers - {machine.name}:
-        text = f"the page that stands for it is of {wording.listed(sorted(strangers - {machine.name}), 2)}"
-        yield Problem(text, (ANOTHER,), open=True, key=last.key)
-        return
+    others = {m.name for m in node_status.machines(evidence)} - {machine.name}
+    for page in found:
+        strangers = _strangers(page, machine.name, others)
+        if strangers:
+            text = f"the page that stands for it is of {wording.listed(strangers, 2)}"
+            yield Problem(text, (ANOTHER,), open=True, key=page.key)
+            return
+        if page.contradictory:
+            text = f"the page has two values of the same {wording.listed(list(page.contradictory), 2)}"
+            yield Problem(text, (TWICE,), open=True, key=page.key)
+            return
     yield from _absent(machine, last, terms)
     yield from _stale(first, last, terms)
     yield from _wrong_times(last, terms)
+
+
+def _strangers(page: Page, own: str, others: set[str]) -> list[str]:
+    """Return the other nodes that a page names, by their names or by these with or without a domain."""
+    short = {name.partition(".")[0]: name for name in others}
+    found = set()
+    for name in {s.node for s in page.samples if s.node and s.node != own}:
+        first = name.partition(".")[0]
+        if name in others:
+            found.add(name)
+        elif first in short and first != own.partition(".")[0] and not first.isdigit():
+            found.add(short[first])
+    return sorted(found)
 
 
 def _without_address(evidence: Evidence, given: subjects.Given) -> Problem:
@@ -156,18 +202,34 @@ def _no_page(page: Page, machine: Machine) -> Problem | None:
         foreign = page.problem.startswith("it is not in")
         return Problem(f"of the page {page.url} {page.problem}" if not foreign else
                      f"the page {page.url} cannot be read: {page.problem}",
-                     (NOT_THERE,) if foreign else (), open=not foreign, key=page.key)  # fmt: skip
+                     (GARBLED,) if foreign else (), open=not foreign, key=page.key)  # fmt: skip
     if not page.failure:
         return None
     text = f"{page.url} gives no page: {page.why or page.failure}"
     if page.failure == "unreachable" or machine.ready is False:
         return Problem(text, (SHUT_OFF, NOT_THERE), open=True, key=page.key)
-    known = {"refused": (NOT_THERE,), "hangs": (HUNG,), "status": (NOT_THERE, HUNG), "broken": (HUNG,)}
+    if page.failure == "status" and page.why in ASKING:
+        return Problem(text, (CREDENTIALS,), open=True, key=page.key)
+    known = {
+        "refused": (NOT_THERE,),
+        "hangs": (HUNG,),
+        "status": (NOT_THERE, HUNG),
+        "broken": (HUNG, NOT_THERE),
+    }
     return Problem(text, known.get(page.failure, ()), open=page.failure not in known, key=page.key)
 
 
 def _absent(machine: Machine, page: Page, terms: _Terms) -> Iterator[Problem]:
     """Yield GPUs that the page does not have, and metrics that it does not have of a GPU."""
+    if not page.samples and not page.others:
+        own = all(name.startswith(terms.wanted.prefixes or " ") for name in terms.wanted.names)
+        causes = (NOT_THERE, JUST_STARTED, *(() if own else (NOT_CONFIGURED,)))
+        expected = labelled_gpus.expected(machine, terms.resource)
+        of = "" if expected is None else f": it has 0 of {wording.count(expected, 'GPU')}"
+        yield Problem(
+            f"the page has no metric of {terms.wanted.exporter}{of}", causes, open=False, key=page.key
+        )
+        return
     yield from _count(machine, page, terms.resource)
     for what, names in terms.wanted.groups.items():
         having = {s.gpu for s in page.samples if s.name in names and not math.isnan(s.value)}
@@ -179,9 +241,10 @@ def _absent(machine: Machine, page: Page, terms: _Terms) -> Iterator[Problem]:
             all_ = "any GPU" if len(lacking) == len(page.gpus) else wording.listed(lacking, 2)
             near = _near(names, page.others) if len(lacking) == len(page.gpus) else ""
             text = f"the page has no {_named(what, names)} of {all_}{near}"
-            yield Problem(
-                text, (NOT_CONFIGURED,) if near or all_ == "any GPU" else (LOST,), open=False, key=page.key
-            )
+            empty = all(any(s.gpu == gpu and s.name in names for s in page.samples) for gpu in lacking)
+            text += "; what stands there is no value" if empty else ""
+            missing = NOT_CONFIGURED if near or all_ == "any GPU" else LOST
+            yield Problem(text, (NO_VALUE if empty else missing,), open=False, key=page.key)
 
 
 def _named(what: str, names: Sequence[str]) -> str:
@@ -202,11 +265,12 @@ def _count(machine: Machine, page: Page, resource: str) -> Iterator[Problem]:
         expected: int | None = said.count
         found, what = len(page.instances), "slice"
     else:
-        expected = said.whole
-    if expected is None and not said.cut and found == offered:
+        expected = labelled_gpus.expected(machine, resource)
+    if expected is None and said.whole is None and not said.cut and found == offered:
         expected = offered
     if expected is None:
-        text = f"the page has {wording.count(found, what)}; the node offers {offered}, and how many it has nobody says"
+        counted = "how many it has nobody says" if said.whole is None else f"its labels count {said.whole}"
+        text = f"the page has {wording.count(found, what)}; the node offers {offered}, and {counted}"
         yield Problem(text, (UNCOUNTED, LOST), open=True, key=page.key)
     elif found < expected:
         text = f"the page has {found} of {wording.count(expected, what)}"
@@ -221,8 +285,15 @@ def _stale(first: Page, last: Page, terms: _Terms) -> Iterator[Problem]:
     before, now = _values(first), _values(last)
     counters = [key for key in before if key[0] in terms.wanted.rising and key in now]
     watched = last.elapsed - first.elapsed
+    # A page is asked for when the one before has come: the last look may begin so long after the time is over.
+    latest = terms.fresh + min(gpu_metrics.PATIENCE, terms.fresh) + terms.fresh / LOOKS
     fallen = [key for key in counters if now[key] < before[key]]
     still = [key for key in counters if now[key] == before[key]]
+    late = watched > latest and not still
+    if watched < 0 or late or (not watched and before != now):
+        text = f"its pages are {watched:.3g} s apart, which says nothing of the {terms.fresh:g} s that are allowed"
+        yield Problem(text, (), open=True, key=last.key)
+        return
     if fallen:
         name, gpu, _ = fallen[0]
         text = f"{name} of {gpu} fell from {before[fallen[0]]:g} to {now[fallen[0]]:g}"
@@ -266,12 +337,11 @@ def _wrong_times(page: Page, terms: _Terms) -> Iterator[Problem]:
 def _of_two_nodes(
     pages: Mapping[str, tuple[Page, ...]], faults: Mapping[str, tuple[Problem, ...]]
 ) -> dict[str, tuple[Problem, ...]]:
-    """Return the faults, with GPUs that the pages of two nodes have; numbers of GPUs are the same on each node."""
+    """Return the faults, with GPUs that the pages of two nodes have."""
     owners: dict[str, list[str]] = {}
     for node, each in pages.items():
-        for gpu in each[-1].gpus if each and node in faults else ():
-            if not gpu.isdigit():
-                owners.setdefault(gpu, []).append(node)
+        for gpu in each[-1].identities if each and node in faults else ():
+            owners.setdefault(gpu, []).append(node)
     found = dict(faults)
     for gpu, nodes in owners.items():
         if len(nodes) > 1 and not any(one.open for one in found[nodes[-1]]):

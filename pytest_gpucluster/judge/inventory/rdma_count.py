@@ -6,7 +6,7 @@ it is what pods ask for.
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
@@ -33,6 +33,16 @@ FEWER = Cause(
     "driver, or fewer virtual functions were made",
     "compare `lspci -nn` and /sys/class/infiniband on this node and on another one; look at numVfs of the SR-IOV "
     "policy",
+)
+FEW_EVERYWHERE = Cause(
+    "no GPU node has as many as declared: the profile declares too many, or the plugin's selectors leave out adapters "
+    "of all of them",
+    "compare /sys/class/infiniband on a node with the plugin's ConfigMap; correct rdma.per_node if the nodes have no "
+    "more",
+)
+WRITTEN = Cause(
+    "something other than the kubelet wrote the node's status: a kubelet never offers more than there are",
+    "find who last wrote it (kubectl get node NODE -o yaml --show-managed-fields)",
 )
 MORE = Cause(
     "the plugin counts other things than declared: shares of an adapter (rdmaHcaMax), virtual functions, or adapters "
@@ -61,6 +71,10 @@ NAMED_OTHERWISE = Cause(
 NO_NETWORK = Cause(
     "there is no such NetworkAttachmentDefinition, or Multus is not installed",
     "kubectl get network-attachment-definitions -A; correct rdma.networks in the profile, or create it",
+)
+UNANSWERED = Cause(
+    "the API server gave no answer to the question for NetworkAttachmentDefinitions, or an error of its own",
+    "look at the answer in the evidence, and repeat",
 )
 FORBIDDEN = Cause(
     "the user of the run may not read NetworkAttachmentDefinitions",
@@ -137,7 +151,8 @@ def _other_number(
     if not odd:
         return None
     worst = odd[0]
-    causes = dict.fromkeys(cause for machine in odd for cause in _causes(evidence, declared, machine))
+    right = any(m.offers(declared.resource)[1] == declared.count for m in nodes)
+    causes = dict.fromkeys(cause for machine in odd for cause in _causes(evidence, declared, machine, right))
     return found.fail(
         f"{len(odd)} of {wording.count(len({*left} | {m.name for m in nodes}), 'GPU node')} do not: "
         f"{wording.listed([_offers(evidence, declared, machine) for machine in odd], 4)}",
@@ -181,15 +196,19 @@ def _offers(evidence: Evidence, declared: Declared, machine: Machine) -> str:
     return text + (f" [{machine.state}]" if machine.state else "")
 
 
-def _causes(evidence: Evidence, declared: Declared, machine: Machine) -> Iterator[Cause]:
+def _causes(evidence: Evidence, declared: Declared, machine: Machine, right: bool) -> Iterator[Cause]:
+    """Yield why a node offers another number; `right` says whether another node offers the declared one."""
     capacity, offered = machine.offers(declared.resource)
     others = adapter_names.beside(machine, declared.resource)
+    if offered > capacity:
+        yield WRITTEN
+        return
     if offered > declared.count or capacity > declared.count:
         yield MORE
     elif capacity > offered:
         yield LEFT
     elif capacity:
-        yield FEWER
+        yield FEWER if right else FEW_EVERYWHERE
     elif others:
         near = names.nearest(declared.resource, others) or next(iter(others))
         yield Cause(f"{OTHER_NAME.text}: {near}", OTHER_NAME.fix)
@@ -257,11 +276,20 @@ def _undecided(
         causes = (
             *([UNREADABLE] if unread else []),
             *([GONE] if gone else []),
-            *([FORBIDDEN] if hidden else []),
+            *_unread(declared, networks),
         )
         return found.inconclusive(wording.listed(texts, 4), causes=causes)
     closed = node_status.none_in_service(nodes)
     return found.inconclusive(closed) if closed else None
+
+
+def _unread(declared: Declared, networks: Mapping[str, network_definitions.Definition]) -> Iterator[Cause]:
+    """Yield why networks were not read: as the API server answered; nothing of those that nobody asked for."""
+    codes = {networks[name].code for name in declared.networks if name in networks and not networks[name].ok}
+    if codes & {401, 403}:
+        yield FORBIDDEN
+    if codes - {401, 403}:
+        yield UNANSWERED
 
 
 def _networks(evidence: Evidence, declared: Declared) -> str:

@@ -15,7 +15,7 @@ from tests.judge.inventory import cluster
 WELL = {"uuid": "GPU-a", "bus": "0000:01:00.0", "name": "NVIDIA H200", "ecc": 1, "uncorrected": 0, "pending": 0,
         "failed": 0, "recovery": 0, "lost": False}  # fmt: skip
 OTHER = {**WELL, "uuid": "GPU-b", "bus": "0000:02:00.0"}
-UNREAD = {"readable": False, "why": "Operation not permitted"}
+UNREAD = {"readable": False, "why": "Operation not permitted", "from_boot": False}
 FATAL = "<3>[  812.1] NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 POD = {"kind": "Pod", "metadata": {"name": "p", "uid": "p"}, "spec": {"nodeName": "n1", "containers": [{"name": "c"}]},
        "status": {"phase": "Succeeded"}}  # fmt: skip
@@ -29,7 +29,15 @@ def line(event, **told):
 
 def said(*gpus, log=(), how="nvml", problems=(), **more):
     """Return what a pod told of GPUs and of the kernel's log."""
-    told = {"readable": True, "why": "", "lines": list(log), "count": len(log), "gpus": len(gpus), **more}
+    told = {
+        "readable": True,
+        "why": "",
+        "from_boot": True,
+        "lines": list(log),
+        "count": len(log),
+        "gpus": len(gpus),
+        **more,
+    }
     return [
         *(line(gpu_health.GPU, how=how, index=n, count=len(gpus), gpu=gpu) for n, gpu in enumerate(gpus)),
         line(gpu_health.LOG, problems=list(problems), **told),
@@ -85,6 +93,15 @@ def test_what_a_driver_tells(change, verdict, text):
         ([FATAL], "fail"),
         (["[812.1] NVRM: Xid (PCI:0000:3b:00): 48, pid=7, DBE"], "fail"),
         (["NVRM: Xid (PCI:0000:3b:00): 79, pid=7"], "fail"),
+        # A slice of a GPU, a kernel that names the task which wrote the line, a driver that leaves out the bus's kind.
+        (["<3>[812.1] NVRM: Xid (PCI:0000:07:00 GPU-I:05): 94, pid=7, Contained: CE User Channel"], "fail"),
+        (["<3>[  812.1][ T1234] NVRM: Xid (PCI:0000:3b:00): 79, pid=7"], "fail"),
+        (["<3>[  812.1][    C3] NVRM: Xid (PCI:0000:3b:00): 31, pid=7, MMU Fault"], "pass"),
+        (["<3>[812.1] NVRM: Xid (0000:3b:00): 79, pid=7"], "fail"),
+        (["<3>[812.1] NVRM: Xid (PCI:0000:3b:00): "], "inconclusive"),
+        (["<3>[812.1] NVRM: Xid (PCI:0000:3b"], "inconclusive"),
+        (["<14>[9.1] amdgpu 0000:05:00.0: amdgpu: 2 uncorrectable hardware errors detected"], "pass"),
+        (["<3>[9.1][ T12] amdgpu 0000:05:00.0: amdgpu: GPU reset begin!"], "fail"),
         (["<3>[812.1] NVRM: Xid (PCI:0000:3b:00): 31, pid=7, MMU Fault"], "pass"),
         (["<3>[812.1] NVRM: Xid (PCI:0000:3b:00): 777, pid=7"], "inconclusive"),
         # What other programs write of Xids is no error of this driver.
@@ -102,6 +119,72 @@ def test_lines_of_the_kernels_log(log, verdict):
     """The line must be the driver's own, and of the kernel."""
     found = judged(said(WELL, OTHER, log=log))
     assert str(found.verdict) == verdict, found.observed
+
+
+@pytest.mark.parametrize("from_boot", [False, None, 1, "yes"])
+def test_a_log_that_lost_its_oldest_lines_tells_of_no_time_before(from_boot):
+    """A fatal error in it counts all the same, and others may tell of the time since the boot."""
+    silent = [{**gpu, "recovery": None} for gpu in (WELL, OTHER)]
+    assert judged(said(*silent)).verdict is Verdict.PASS
+    found = judged(said(*silent, from_boot=from_boot))
+    assert (found.verdict, found.causes) == (Verdict.INCONCLUSIVE, (faults.OVERWRITTEN,))
+    assert judged(said(*silent, from_boot=from_boot, log=[FATAL])).verdict is Verdict.FAIL
+    told = judged(said(WELL, OTHER, from_boot=from_boot))
+    assert told.verdict is Verdict.PASS
+    assert "the kernel's log" not in told.observed
+
+
+@pytest.mark.parametrize("number", [63, 154, 777])
+def test_an_error_that_no_list_has_is_no_fault_of_a_gpu(number):
+    """The one thing that is known of it is how to look it up."""
+    found = judged(said(WELL, OTHER, log=[f"<4>[1.0] NVRM: Xid (PCI:0000:3b:00): {number}, pid=7"]))
+    assert (found.verdict, found.causes) == (Verdict.INCONCLUSIVE, (faults.UNLISTED,))
+
+
+@pytest.mark.parametrize(
+    ("problems", "causes"),
+    [
+        (["nvml: No module named 'pynvml'", "nvidia-smi: neither the package nor the program is in the image"],
+         (faults.BLIND,)),
+        (["nvml: NVML Shared Library Not Found", "nvidia-smi: nvidia-smi ended with 12: couldn't find libnvidia-ml.so"],
+         (faults.BLIND,)),
+        (["nvml: GPU is lost", "nvidia-smi: nvidia-smi ended with 15: GPU is lost"], (faults.SILENT_DRIVER,)),
+        (["nvml: No module named 'pynvml'", "nvidia-smi: nvidia-smi ended with 18: Driver/library version mismatch"],
+         (faults.SILENT_DRIVER,)),
+        (["nvml: No module named 'pynvml'", "nvidia-smi: Command timed out after 60 seconds"], (faults.SILENT_DRIVER,)),
+        (["nvml: Insufficient Permissions"], (faults.SILENT_DRIVER, faults.BLIND)),
+    ],
+)  # fmt: skip
+def test_a_driver_that_fails_is_no_image_that_lacks_it(problems, causes):
+    """Words of the driver itself tell the two apart; nobody accuses other pods of it."""
+    found = judged(said(problems=problems))
+    assert (found.verdict, found.causes) == (Verdict.INCONCLUSIVE, causes)
+
+
+@pytest.mark.parametrize(
+    ("node", "cause"),
+    [
+        (cluster.node("n1", 2, cordoned=True), faults.OUT_OF_SERVICE),
+        (cluster.node("n1", 0, labels={"nvidia.com/gpu.count": "2", "nvidia.com/gpu.present": "true"}),
+         faults.NONE_OFFERED),
+        (cluster.node("n1", 2), faults.BUSY),
+    ],
+)  # fmt: skip
+def test_why_no_pod_asked(node, cause):
+    """A node that nothing may be placed on, or that offers slices, is not busy."""
+    found = judged([], node=node)
+    assert (found.verdict, found.causes) == (Verdict.INCONCLUSIVE, (cause,))
+
+
+@pytest.mark.parametrize("count", ["0", "1", "2"])
+def test_a_label_that_counts_fewer_gpus_than_are_offered(count):
+    """Then those that are offered must have been asked, unless a label says that they are shared."""
+    labels = {"nvidia.com/gpu.count": count}
+    assert (
+        judged(said(WELL, OTHER), node=cluster.node("n1", 8, labels=labels)).verdict is Verdict.INCONCLUSIVE
+    )
+    shared = {"nvidia.com/gpu.count": "2", "nvidia.com/gpu.replicas": "4"}
+    assert judged(said(WELL, OTHER), node=cluster.node("n1", 8, labels=shared)).verdict is Verdict.PASS
 
 
 def test_an_xid_may_be_passed_over():
@@ -130,6 +213,9 @@ def test_a_device_that_cannot_be_asked_for():
     node = cluster.node("n1", 2, 1, labels={"nvidia.com/gpu.count": "2"})
     found = judged(said(WELL), node=node)
     assert (found.verdict, found.causes) == (Verdict.FAIL, (faults.UNHEALTHY,))
+    node = cluster.node("n1", 2, 0, labels={"nvidia.com/gpu.count": "2"})
+    found = judged(said(WELL), node=node)
+    assert (found.verdict, found.causes[:2]) == (Verdict.FAIL, (faults.PLUGIN_GONE, faults.UNHEALTHY))
 
 
 @pytest.mark.parametrize(

@@ -88,12 +88,26 @@ def test_every_gpu_has_its_metrics_and_they_were_renewed():
         (both(page(5), page(6, after=" 1790009000000")), "inconclusive", "s after the request"),
         (both(page(5), ["<html>no such page</html>"]), "fail", "cannot be read"),
         (both(page(5), []), "fail", "0 of 2 GPUs"),
+        (both([], []), "fail", "no metric of DCGM's exporter"),
         (both(page(5), page(6), elapsed=math.nan), "inconclusive", "when it was asked"),
         (both(page(5), page(6), parts=2), "inconclusive", "of its 2 parts 1 were told"),
+        (both(page(5), page(6), 600.0), "inconclusive", "600 s apart"),
+        (both(page(5), page(6), 120.0), "inconclusive", "120 s apart"),
+        (both(page(5), page(6), 75.0), "pass", ""),
+        (both(page(5), page(5), 600.0), "fail", "stood still for 600 s"),
+        (both(page(5), page(6), 0.0), "inconclusive", "0 s apart"),
+        ((scraped(page(5), "first", 30.0), scraped(page(6), "last", 0.0)), "inconclusive", "-30 s apart"),
+        (both(page(5), [*page(5), *page(6)]), "inconclusive", "two values of the same"),
+        (both([*page(5), *page(4)], page(6)), "inconclusive", "two values of the same"),
+        (both(page(5), [*page(6), *page(6)]), "pass", ""),
         (both(page(5), page(6), left_out=1), "inconclusive", "too long"),
         (both(page(5), page(6), failure="hangs", why="no whole page"), "fail", "no whole page"),
         (both(page(5), page(6), failure="refused", why="no"), "fail", "gives no page"),
         (both(page(5), page(6), failure="status", why="HTTP 404"), "fail", "HTTP 404"),
+        (both(page(5), page(6), failure="status", why="HTTP 500"), "fail", "HTTP 500"),
+        (both(page(5), page(6), failure="status", why="HTTP 403"), "inconclusive", "HTTP 403"),
+        (both(page(5), page(6), failure="status", why="HTTP 400"), "inconclusive", "HTTP 400"),
+        (both(page(5), page(6), failure="broken", why="BadStatusLine"), "fail", "BadStatusLine"),
         (both(page(5), page(6), failure="unreachable", why="timed out"), "inconclusive", "timed out"),
         (both(page(5), page(6), failure="odd"), "inconclusive", "odd"),
         (both(page(5), page(6))[:1], "inconclusive", "were not told"),
@@ -105,6 +119,38 @@ def test_what_is_wrong_is_named(said, verdict, text):
     found = judged(*said)
     assert (str(found.verdict), text in found.observed) == (verdict, True), found.observed
     assert found.violation is (verdict == "fail")
+
+
+@pytest.mark.parametrize(
+    ("last", "cause"),
+    [
+        # Another program answers at the port, or its page of an error came with status 200: no metric is told of it.
+        ([], judge.NOT_THERE),
+        (page("+Inf"), judge.NO_VALUE),
+        (page(-1), judge.NO_VALUE),
+        (page(math.nan), judge.NO_VALUE),
+        ([*page(6)[:-1], page(6)[-1][:60]], judge.GARBLED),
+        (page(6, names=(TEMPERATURE, POWER)), judge.NOT_CONFIGURED),
+        (page(6, "0"), judge.LOST),
+    ],
+)
+def test_the_cause_is_that_of_the_page(last, cause):
+    """A value that is none is no metric that is missing; a page without metrics is no GPU that is lost."""
+    found = judged(*both(page(5), last))
+    assert (found.verdict, found.causes[0]) == (Verdict.FAIL, cause)
+    assert judge.NOT_CONFIGURED not in found.causes or cause is judge.NOT_CONFIGURED
+
+
+def test_what_another_pod_says_is_not_told_by_the_run():
+    """Only the pod that the run had ask tells pages."""
+    roles = {"subject": [{"kind": "Pod", "name": "metrics", "uid": "u"}]}
+    for uid, verdict in (("u", Verdict.PASS), ("another", Verdict.INCONCLUSIVE)):
+        lines = [{**line, "uid": uid} for line in both(page(5), page(6))]
+        node = {"t": 0.0, "type": "ADDED", "kind": "Node", "object": cluster.node("n1", 2, labels=COUNT)}
+        told = {"fresh": 60.0, "required": [], "service": None, "targets": ["n1"]}
+        header = {"given": {**cluster.TOLD, "gpu_resource": cluster.GPU, "metrics": told, "roles": roles}}
+        found = judge.present_and_fresh(recordings.evidence_of([node, *lines], header=header))
+        assert found.verdict is verdict
 
 
 def test_new_names_of_dcgm_are_the_same_metrics():
@@ -136,6 +182,8 @@ def test_without_a_counter_a_value_that_changed_shows_that_it_was_renewed():
     ("offers", "labels", "gpus", "verdict"),
     [
         (2, {}, "01", "pass"),
+        (8, COUNT, "01", "inconclusive"),
+        (2, {"nvidia.com/gpu.count": "1"}, "01", "inconclusive"),
         (8, {}, "01", "inconclusive"),
         (8, {**COUNT, "nvidia.com/gpu.replicas": "4"}, "01", "pass"),
         (8, {**COUNT, "nvidia.com/gpu.replicas": "4"}, "0", "fail"),
@@ -205,6 +253,37 @@ def test_a_page_of_another_node_decides_nothing():
     # Exporters that name no node are found out by the GPUs.
     found = judged(*of_two, nodes=[nodes[0], cluster.node("n3", 2, labels=COUNT)], targets=["n1", "n3"])
     assert found.verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("name", ["n2", "n2.example.org"])
+@pytest.mark.parametrize("which", [(0,), (1,), (0, 1)])
+def test_a_page_of_another_node_is_found_out_where_gpus_have_numbers(name, which):
+    """Each of the two pages counts, and a node is the same with and without its domain."""
+    nodes = [
+        cluster.node(one, 2, labels={"amd.com/gpu.product-name": "AMD"}, resource="amd.com/gpu")
+        for one in ("n1", "n2")
+    ]
+    own = {node: [[line.replace("n1", node).replace("X", node) for line in amd(energy)] for energy in (5, 6)]
+           for node in ("n1", "n2")}  # fmt: skip
+    told = both(*own["n2"], node="n2")
+    assert judged(*both(*own["n1"]), *told, nodes=nodes, resource="amd.com/gpu").verdict is Verdict.PASS
+    lead = [
+        [line.replace("n2", name) for line in own["n2"][n]] if n in which else own["n1"][n] for n in (0, 1)
+    ]
+    found = judged(*both(*lead), *told, nodes=nodes, resource="amd.com/gpu")
+    assert (found.verdict, found.causes[0]) == (Verdict.INCONCLUSIVE, judge.ANOTHER), found.observed
+
+
+def test_devices_that_have_one_name_on_each_node_are_not_one():
+    """A number or a name such as card0 tells no node from another."""
+    nodes = [cluster.node(name, 2, resource="example.org/gpu") for name in ("n1", "n2")]
+
+    def own(watts, node):
+        return [f'accel_power{{device="card{n}",hostname="{node}"}} {watts}' for n in "01"]
+
+    told = [line for node in ("n1", "n2") for line in both(own(5, node), own(6, node), node=node)]
+    found = judged(*told, nodes=nodes, resource="example.org/gpu", required=["accel_power"])
+    assert found.verdict is Verdict.PASS, found.observed
 
 
 def test_a_node_without_an_exporter():

@@ -56,7 +56,10 @@ def decided(*nodes, networks=None, rdma=None, **told):
         ([cluster.node("a", gpus=None)], Verdict.INCONCLUSIVE, "no GPU node was seen", ""),
         ([node("a"), cluster.node("cpu", gpus=None)], Verdict.PASS, "1 GPU node offer", ""),
         ([node("a", resource="amd.com/gpu")], Verdict.PASS, "1 GPU node", ""),
-        ([node("a", "3", resource="nvidia.com/mig-1g.10gb")], Verdict.FAIL, "a offers 3 of 4", "fewer adapters"),
+        ([node("a", "3", resource="nvidia.com/mig-1g.10gb")], Verdict.FAIL, "a offers 3 of 4", "no GPU node has"),
+        ([node("a", "3"), node("b", "3")], Verdict.FAIL, "b offers 3 of 4", "no GPU node has as many as declared"),
+        ([node("a", "4", "5")], Verdict.FAIL, "a offers 5 of 4", "something other than the kubelet"),
+        ([node("a", None, "4")], Verdict.FAIL, "a offers 4 of 4 (capacity 0)", "something other than the kubelet"),
         ([node("a", cordoned=True)], Verdict.INCONCLUSIVE, "is cordoned", ""),
     ],
 )  # fmt: skip
@@ -82,6 +85,16 @@ def test_a_network_names_the_resource_that_pods_ask_for(networks, verdict, told)
     """One that names another resource, or is not there, is wrong; one that was not read is unknown."""
     found = decided(node(), networks=networks)
     assert (found.verdict, told in found.observed) == (verdict, True), found
+
+
+@pytest.mark.parametrize(
+    ("code", "causes"),
+    [(403, (rdma_count.FORBIDDEN,)), (401, (rdma_count.FORBIDDEN,)), (500, (rdma_count.UNANSWERED,)),
+     (504, (rdma_count.UNANSWERED,))],
+)  # fmt: skip
+def test_only_a_refusal_is_a_lack_of_rights(code, causes):
+    """A server that fails says nothing of what the user may."""
+    assert decided(node(), networks={"a/x": (code, "")}).causes == causes
 
 
 def test_a_network_that_nobody_read_is_no_pass():
