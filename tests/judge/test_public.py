@@ -8,7 +8,9 @@ from pytest_gpucluster.judge.rendezvous.presuppositions import master_name_resol
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
 
-NOT_JUDGED = {("plg-launcher-works-at-the-third-try", "PLG-008"): "its job is an MPIJob, whose launcher we do not read"}
+NOT_JUDGED = {
+    ("plg-launcher-works-at-the-third-try", "PLG-008"): "its job is an MPIJob, whose launcher we do not read"
+}
 """Decisions of cases that this suite does not make yet -> why: the row is undecided there, never wrong."""
 ROWS = [
     (case_id, row, verdict)
