@@ -1,6 +1,6 @@
 """TRN-004: the success policy of a JobSet ends it when its targets have succeeded, with nothing of it left running."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
@@ -17,7 +17,8 @@ REQUIRED = (
     "a JobSet is Completed as soon as any of its target Jobs has completed (operator Any), or all of them (All), not "
     "before, and the Jobs that go on are ended"
 )
-ROLES = ("any-of", "all-of")
+ROLES: Mapping[str, str] = {"any-of": "Any", "all-of": "All"}
+"""Role of a set -> the operator that it asks for."""
 IGNORED = Cause(
     "JobSet's controller did not follow spec.successPolicy: it stands still, it may not delete Jobs, or its version "
     "does not know the field",
@@ -33,7 +34,7 @@ def ends_the_set(evidence: Evidence, given: subjects.Given) -> Finding:
     def one(gang: Gang, made: Sequence[Child]) -> Finding | str:
         return _judged(evidence, given, gang, made)
 
-    return jobset_cases.decide(evidence, given, ROLES, one, REQUIRED)
+    return jobset_cases.decide(evidence, given, tuple(ROLES), one, REQUIRED)
 
 
 def _judged(evidence: Evidence, given: subjects.Given, gang: Gang, made: Sequence[Child]) -> Finding | str:
@@ -45,6 +46,16 @@ def _judged(evidence: Evidence, given: subjects.Given, gang: Gang, made: Sequenc
     targets = (
         [str(name) for name in stated] if isinstance(stated, list) and stated else [r.name for r in every]
     )
+    unknown = sorted(set(targets) - {one.name for one in every})
+    if unknown:
+        return (
+            f"{gang.title} has no replicated Job {wording.listed(unknown, 3)}, which its success policy names"
+        )
+    asked = jobset_cases.asked_by_role(evidence, given, gang, ROLES)
+    if asked and operator != asked:
+        return f"{gang.title} is stored with the operator {operator or '(none)'}, {asked} was asked for"
+    if any(child.attempt for child in made):
+        return f"{gang.title} was restarted: which attempt its end rests on is not judged"
     jobs = sum(one.jobs for one in every if one.name in targets)
     wanted = {"Any": 1, "All": jobs}.get(operator, 0)
     if not wanted:
