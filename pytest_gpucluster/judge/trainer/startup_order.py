@@ -1,7 +1,7 @@
 """TRN-006: a later replicated Job of a JobSet has no pod before the earlier one is as far as it must be.
 
-What decides is read from the watch of pods, in which nothing can overtake anything: when a pod was made, became ready, or
-had succeeded. Whether a Job was Complete is another watch, which may be late by a little.
+What decides is read from the watch of pods, in which nothing can overtake anything: when a pod was made, became ready,
+or had succeeded. Whether a Job was Complete is another watch, which may be late by a little.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -67,7 +67,7 @@ def _judged(evidence: Evidence, given: subjects.Given, gang: Gang, made: Sequenc
         part = _edge(evidence, given, gang, (earlier, later, how))
         if how == "Complete" and not isinstance(part, str):
             jobs = [child for child in made if child.replicated == earlier.name]
-            part = _after_jobs(evidence, gang, jobs, later, part)
+            part = _after_jobs(gang, jobs, later, part)
         if isinstance(part, str):
             return part
         parts.append(part)
@@ -120,9 +120,7 @@ def _edge(
     return found.passed(f"{told}, then {later.name} got its pods {first - t:.2f} s later")
 
 
-def _after_jobs(
-    evidence: Evidence, gang: Gang, jobs: Sequence[Child], later: Replicated, found: Finding
-) -> Finding | str:
+def _after_jobs(gang: Gang, jobs: Sequence[Child], later: Replicated, found: Finding) -> Finding | str:
     """Return a finding on an order by pods, unless the earlier Jobs tell of their end otherwise than their pods."""
     if found.verdict is not Verdict.PASS:
         return found
@@ -134,14 +132,14 @@ def _after_jobs(
     t, key = max(done)
     first = min((pod.created for pod in _pods(gang, later)), default=t)
     if first < t - jobset_cases.RECEIPT:
-        text = f"{gang.title}: the Jobs before {later.name} were Complete at t={t:.2f} s, and it had a pod at t={first:.2f} s"
+        text = f"{gang.title}: the Jobs before {later.name} were Complete at t={t:.2f} s, its pod is of t={first:.2f} s"
         of = wording.Findings(REQUIRED, gang, evidence=(key,))
         return of.fail(text, IGNORED, violation=True, where=wording.places(_pods(gang, later)))
     return found
 
 
 def _at_once(evidence: Evidence, pods: Iterable[PodStory], size: int, until: float) -> bool:
-    """Report whether so many places were ready (or had succeeded) at one time, at the latest when the next Job began."""
+    """Report whether so many places were ready (or had succeeded) at one time before the next Job had a pod."""
     slots = {pod.uid: pod.slot for pod in pods}
     lines = sorted(
         (line for uid in slots for line in evidence.history(uid)), key=lambda line: (line.t, line.index)
