@@ -211,7 +211,7 @@ def _room_across(trial: Trial, gang: Gang) -> tuple[float, float, dict[Domain, i
     for begin, end in subjects.windows(trial.evidence):
         if begin < gang.created - subjects.LATE or end - begin < limits.window - subjects.EPSILON:
             continue
-        lack = [one for t in (begin, end) if (one := _absent(trial, gang, t))]
+        lack = [one for t in (min(begin + subjects.LATE, end), end) if (one := _absent(trial, gang, t))]
         if lack:
             why = lack[0]
             continue
