@@ -181,6 +181,9 @@ def ended_as(
         return found.fail(text, broken, violation=True, where=wording.places(left))
     if job_cases.living(evidence, gang, stop):
         return found.inconclusive(f"{told}: {phase}; the evidence ends before the others had to be gone")
+    deleted = gang.job.deleted
+    if deleted is not None and job_cases.living(evidence, gang, deleted - RECEIPT):
+        return found.inconclusive(f"{told}: {phase}; the set was deleted before all of it was gone")
     for kind in ("Pod", names.JOBSET, names.BATCH_JOB):
         if evidence.gaps(kind, gang.job.created, stop):
             return found.inconclusive(f"{told}: {phase}; {kind} was not watched all the time")

@@ -104,7 +104,9 @@ def _judged(evidence: Evidence, given: subjects.Given, gang: Gang, made: Sequenc
     for kind in ("Pod", "Service"):
         if evidence.gaps(kind, job.created, last):
             return f"{gang.title}: {kind} was not watched all the time"
-    service = _service(evidence, subdomain)
+    service = _service(evidence, job, subdomain, last)
+    if not service:
+        return f"{gang.title}: its names resolve, and no Service {subdomain} of its namespace was there"
     if fields.sub(service, "spec").get("publishNotReadyAddresses") is not True:
         return (
             f"{gang.title}: its names resolve, but Service {subdomain} does not publish pods before they are ready: "
@@ -143,7 +145,8 @@ def _lookups(word: Word, subdomain: str, addresses: Mapping[str, set[str]]) -> I
     """Yield what went wrong with a member's look-ups, and whether the name was not known at all."""
     for name, told in fields.sub(word.data, "names").items():
         host, _, rest = str(name).partition(".")
-        got = {str(each) for each in told.get("addresses") or ()} if isinstance(told, dict) else set()
+        listed: object = told.get("addresses") if isinstance(told, dict) else None
+        got = {str(each) for each in listed} if isinstance(listed, list) else set()
         if not got:
             error = told.get("error") if isinstance(told, dict) else ""
             yield f"{name} did not resolve ({error or 'no address'})", True
@@ -163,15 +166,22 @@ def _shared(addresses: Mapping[str, set[str]]) -> str:
     return ""
 
 
-def _service(evidence: Evidence, subdomain: str) -> fields.Object:
-    """Return the Service of a subdomain as it was last, {} where none was seen."""
-    found = [line.object for line in evidence.of_kind("Service") if line.name == subdomain]
-    return found[-1] if found else {}
+def _service(evidence: Evidence, job: JobStory, subdomain: str, t: float | None = None) -> fields.Object:
+    """Return the Service of a set's subdomain as it was at a time, or else last; {} where there was none."""
+    found = [
+        line
+        for line in evidence.of_kind("Service")
+        if line.name == subdomain and fields.text(line.object, "metadata", "namespace") == job.namespace
+    ]
+    if t is None or not found:
+        return found[-1].object if found else {}
+    there = (evidence.at(uid, t) for uid in dict.fromkeys(line.uid for line in found))
+    return next((obj for obj in there if obj is not None), {})
 
 
 def _causes(evidence: Evidence, job: JobStory, subdomain: str) -> tuple[Cause, ...]:
     """Return why a name may not resolve, by what is seen of the Service."""
-    service = _service(evidence, subdomain)
+    service = _service(evidence, job, subdomain)
     if not service:
         return (NO_SERVICE,)
     if fields.text(fields.owner(service), "uid") != job.uid:

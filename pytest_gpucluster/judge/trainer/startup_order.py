@@ -67,7 +67,7 @@ def _judged(evidence: Evidence, given: subjects.Given, gang: Gang, made: Sequenc
         part = _edge(evidence, given, gang, (earlier, later, how))
         if how == "Complete" and not isinstance(part, str):
             jobs = [child for child in made if child.replicated == earlier.name]
-            part = _after_jobs(gang, jobs, later, part)
+            part = _after_jobs(gang, jobs, _pods(made, later), part)
         if isinstance(part, str):
             return part
         parts.append(part)
@@ -78,7 +78,8 @@ def _edge(
     evidence: Evidence, given: subjects.Given, gang: Gang, edge: tuple[Replicated, Replicated, str]
 ) -> Finding | str:
     earlier, later, how = edge
-    before, after = _pods(gang, earlier), _pods(gang, later)
+    made = jobsets.children(evidence, gang)
+    before, after = _pods(made, earlier), _pods(made, later)
     mute = [pod.name for pod in before if how == "Ready" and not _says_ready(evidence, pod)]
     if mute:
         return f"{gang.title}: {wording.listed(mute, 3)} ran and never said whether it was ready"
@@ -120,21 +121,21 @@ def _edge(
     return found.passed(f"{told}, then {later.name} got its pods {first - t:.2f} s later")
 
 
-def _after_jobs(gang: Gang, jobs: Sequence[Child], later: Replicated, found: Finding) -> Finding | str:
+def _after_jobs(
+    gang: Gang, jobs: Sequence[Child], after: Sequence[PodStory], found: Finding
+) -> Finding | str:
     """Return a finding on an order by pods, unless the earlier Jobs tell of their end otherwise than their pods."""
     if found.verdict is not Verdict.PASS:
         return found
     done = [child.complete for child in jobs if child.complete is not None and child.failed is None]
     if len(done) < len(jobs) or not jobs:
-        return (
-            f"{gang.title}: not each Job that {later.name} waits for was seen Complete, whatever its pods say"
-        )
+        return f"{gang.title}: not each Job that others wait for was seen Complete, whatever its pods say"
     t, key = max(done)
-    first = min((pod.created for pod in _pods(gang, later)), default=t)
+    first = min((pod.created for pod in after), default=t)
     if first < t - jobset_cases.RECEIPT:
-        text = f"{gang.title}: the Jobs before {later.name} were Complete at t={t:.2f} s, its pod is of t={first:.2f} s"
+        text = f"{gang.title}: the Jobs to wait for were Complete at t={t:.2f} s, the next had a pod at t={first:.2f} s"
         of = wording.Findings(REQUIRED, gang, evidence=(key,))
-        return of.fail(text, IGNORED, violation=True, where=wording.places(_pods(gang, later)))
+        return of.fail(text, IGNORED, violation=True, where=wording.places(after))
     return found
 
 
@@ -159,8 +160,8 @@ def _at_once(evidence: Evidence, pods: Iterable[PodStory], size: int, until: flo
     return False
 
 
-def _pods(gang: Gang, one: Replicated) -> tuple[PodStory, ...]:
-    mine = [pod for pod in gang.pods if pod.labels.get(jobsets.LABEL_REPLICATED) == one.name]
+def _pods(made: Sequence[Child], one: Replicated) -> tuple[PodStory, ...]:
+    mine = [pod for child in made if child.replicated == one.name for pod in child.pods]
     return tuple(sorted(mine, key=lambda pod: pod.created))
 
 

@@ -11,7 +11,7 @@ from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.lifecycle import job_cases
 from pytest_gpucluster.judge.trainer import jobset_cases
 from pytest_gpucluster.plain import names
-from pytest_gpucluster.requirement import Cause, Finding, Number
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
     "a JobSet is Completed as soon as any of its target Jobs has completed (operator Any), or all of them (All), not "
@@ -74,9 +74,21 @@ def _judged(evidence: Evidence, given: subjects.Given, gang: Gang, made: Sequenc
     told = f"{gang.title}: {len(done)} of {wording.count(jobs, 'target Job')} completed, {operator} needed"
     if len(done) >= wanted:
         end = jobset_cases.End("Completed", done[wanted - 1][0], told, IGNORED)
-        return jobset_cases.ended_as(evidence, given, gang, end, found)
+        ended = jobset_cases.ended_as(evidence, given, gang, end, found)
+        if ended.verdict is Verdict.PASS and not _going_on(evidence, gang, made, end.t):
+            return f"{told}; no pod of another Job was there then: nothing had to be ended"
+        return ended
     early = job.phase_time("Completed")
     if early is not None and not evidence.gaps(names.BATCH_JOB, job.created, evidence.end):
         return found.fail(f"{told}, and it is Completed", IGNORED, violation=True)
     why = job_cases.expired(evidence, gang)
     return f"{told}: not decided yet" + (f" (waited for {why})" if why else "")
+
+
+def _going_on(evidence: Evidence, gang: Gang, made: Sequence[Child], t: float) -> bool:
+    """Report whether a pod of a Job that had not completed was there at a time, and nobody had asked for its end."""
+    done = {pod.uid for child in made if child.complete for pod in child.pods}
+    return any(
+        pod.uid not in done and not pod.going(t - jobset_cases.RECEIPT)
+        for pod in job_cases.living(evidence, gang, t)
+    )

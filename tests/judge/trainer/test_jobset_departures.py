@@ -219,10 +219,71 @@ def only_the_leader(evidence):
     return base.on("waited", alone)(fewer)
 
 
+def others_gone(evidence):
+    """Let the other Job of any-of be deleted long before the target has completed."""
+
+    def mine(line):
+        return line.kind in (names.BATCH_JOB, "Pod") and of(line, "any-of", "second")
+
+    gone = base.without(evidence, lambda line: mine(line) and 21.9 < line.t < 22.69)
+    return moved(gone, lambda line: mine(line) and line.t > 22.0, -0.7)
+
+
+def deleted_by_somebody(evidence):
+    """Let somebody delete the set when it is Completed, before its other Job has ended."""
+    last = [line for line in evidence.of_kind(names.JOBSET) if line.name.endswith("-any-of")][-1]
+    pods = [
+        line for line in evidence.of_kind("Pod") if of(line, "any-of", "second") and line.type == "DELETED"
+    ]
+    gone = dataclasses.replace(last, t=max(last.t, min(line.t for line in pods)) + 0.01, type="DELETED")
+    late = moved(evidence, lambda line: line in pods, 0.6)
+    running = base.each(
+        late,
+        lambda line: line.kind == "Pod" and of(line, "any-of", "second"),
+        lambda obj: obj["status"].update(phase="Running"),
+    )
+    return base.with_lines(running, [*running.lines, gone])
+
+
+def unlabelled_early_pod(evidence):
+    """Let the later Job of after-ready have a pod too early, which lacks the label of its replicated Job."""
+    line = next(one for one in evidence.of_kind("Pod") if of(one, "after-ready", "second"))
+
+    def another(obj):
+        obj["metadata"].update(uid="another", name="another")
+        obj["metadata"]["labels"].pop(f"{OWN}replicatedjob-name")
+
+    early = dataclasses.replace(base.edited(line, another), t=line.t - 0.9)
+    return base.with_lines(evidence, [*evidence.lines, early])
+
+
+def service_gone(evidence):
+    """Let the Service be deleted before the members looked names up."""
+    line = next(one for one in evidence.of_kind("Service") if one.type == "ADDED")
+    return base.with_lines(
+        evidence, [*evidence.lines, dataclasses.replace(line, t=line.t + 0.1, type="DELETED")]
+    )
+
+
+def service_elsewhere(evidence):
+    """Let the Service of that name be in another namespace."""
+    return base.each(
+        evidence, lambda line: line.kind == "Service", lambda obj: obj["metadata"].update(namespace="another")
+    )
+
+
+def no_list_of_addresses(fact):
+    """Write a number for the addresses of each name."""
+    for told in fact["names"].values():
+        told["addresses"] = 7
+
+
 SUCCESS, FAILURE = success_policy.ends_the_set, failure_policy.restarts_bounded
 IN_ORDER, RESOLVE = startup_order.in_order, stable_names.resolve
 CASES = {
     "orphans-after-success": (SUCCESS, ENDS, orphaned("any-of", "second"), "inconclusive", "had to be gone"),
+    "others-gone-before": (SUCCESS, ENDS, others_gone, "inconclusive", "nothing had to be ended"),
+    "deleted-by-somebody": (SUCCESS, ENDS, deleted_by_somebody, "inconclusive", "was deleted before"),
     "two-attempts-counted-as-two-targets": (SUCCESS, ENDS, counted_twice, "inconclusive", "was restarted"),
     "another-operator": (
         SUCCESS, ENDS, on_set("any-of", lambda spec: spec["successPolicy"].update(operator="All")),
@@ -253,6 +314,7 @@ CASES = {
     "never-ready-at-once": (IN_ORDER, ORDER, one_unready_again, "inconclusive", "never all at once"),
     "early-pod-of-an-unseen-job": (
         IN_ORDER, ORDER, of_an_unseen_job("after-ready", "second", -0.9), "inconclusive", "Jobs that were not seen"),
+    "early-pod-without-its-label": (IN_ORDER, ORDER, unlabelled_early_pod, "fail", "second had a pod"),
     "waits-for-something-else": (
         IN_ORDER, ORDER,
         on_set("after-complete", lambda spec: spec["replicatedJobs"][1]["dependsOn"][0].update(status="Ready")),
@@ -265,9 +327,12 @@ CASES = {
     "job-never-complete": (
         IN_ORDER, ORDER, _job_says(lambda status: status.pop("conditions", None)), "inconclusive", "seen Complete"),
     "job-failed": (IN_ORDER, ORDER, _job_says(_failed), "inconclusive", "seen Complete"),
-    "job-complete-late": (IN_ORDER, ORDER, complete_late, "fail", "the Jobs before second were Complete"),
+    "job-complete-late": (IN_ORDER, ORDER, complete_late, "fail", "the Jobs to wait for were Complete"),
     "one-address-for-all": (RESOLVE, NAMES, one_address, "inconclusive", "one address"),
     "unpublished-before-ready": (RESOLVE, NAMES, unpublished, "inconclusive", "does not publish pods"),
+    "service-gone": (RESOLVE, NAMES, service_gone, "inconclusive", "no Service"),
+    "service-elsewhere": (RESOLVE, NAMES, service_elsewhere, "inconclusive", "no Service"),
+    "no-list-of-addresses": (RESOLVE, NAMES, base.on("waited", no_list_of_addresses), "fail", "did not resolve"),
     "fewer-members-than-asked": (RESOLVE, NAMES, only_the_leader, "inconclusive", "5 were asked for"),
     "members-of-two-runs": (
         RESOLVE, NAMES, base.on("waited", lambda fact: fact.update(run="another"), alone=True),
