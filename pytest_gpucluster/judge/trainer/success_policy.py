@@ -86,9 +86,16 @@ def _judged(evidence: Evidence, given: subjects.Given, gang: Gang, made: Sequenc
 
 
 def _going_on(evidence: Evidence, gang: Gang, made: Sequence[Child], t: float) -> bool:
-    """Report whether a pod of a Job that had not completed was there at a time, and nobody had asked for its end."""
+    """Report whether a pod of a Job that had not completed was there at a time, and nobody had asked for its end.
+
+    The watch of Jobs may be late by a little.
+    """
     done = {pod.uid for child in made if child.complete for pod in child.pods}
+    since = t - jobset_cases.RECEIPT
     return any(
-        pod.uid not in done and not pod.going(t - jobset_cases.RECEIPT)
-        for pod in job_cases.living(evidence, gang, t)
+        pod.uid not in done
+        and pod.created <= t
+        and not pod.going(since)
+        and job_cases.ended(evidence, pod) > since
+        for pod in gang.pods
     )
