@@ -205,3 +205,20 @@ def test_the_recorded_gangs_stay_in_their_domain(row):
     """As they are."""
     judge, evidence = BOTH[row]
     assert judge(Evidence(evidence.lines, header=evidence.header, spans=evidence.spans)).verdict == "pass"
+
+
+@pytest.mark.parametrize("row", BOTH)
+@pytest.mark.parametrize(
+    ("effect", "verdict"), [("PreferNoSchedule", "pass"), ("NoSchedule", "inconclusive")]
+)
+def test_a_taint_that_only_asks_takes_no_room(row, effect, verdict):
+    """Pods may still go there, so that the gang could have gone elsewhere."""
+    judge, evidence = BOTH[row]
+    tainted = base.each(
+        evidence,
+        lambda line: line.kind == "Node",
+        lambda obj: obj.setdefault("spec", {}).update(
+            taints=[{"key": "example.com/reserved", "effect": effect}]
+        ),
+    )
+    assert judge(tainted, evidence.given).verdict == verdict

@@ -134,8 +134,9 @@ def restarted_node(evidence: Evidence) -> Evidence:
 
 def watched_nodes(node: dict[str, Any]) -> None:
     """Agents on nodes report further conditions, labels and a taint that only asks."""
-    node["metadata"].setdefault("labels", {})["feature.node.kubernetes.io/pci-10de.present"] = "true"
     status = node.setdefault("status", {})
+    if any(key.startswith("nvidia.com/") for key in status.get("capacity") or {}):
+        node["metadata"].setdefault("labels", {})["feature.node.kubernetes.io/pci-10de.present"] = "true"
     status["conditions"] = [
         {"type": "KernelDeadlock", "status": "False", "reason": "KernelHasNoDeadlock"},
         {"type": "GpuHealthy", "status": "True", "reason": "GpuIsHealthy"},
