@@ -24,6 +24,9 @@ SHORT = (
 )
 UNREAD = "a refusal that is worded otherwise is not read as one, and a refusal must be seen"
 OF_QUEUE = "the state of the queue is told after the answer that it explains: what it was then is not known"
+OF_NODES = (
+    "what nodes offer is told after the gang was looked at: what was free in a domain then is not known"
+)
 NEIGHBOUR = "somebody else's gang waits without a place: whether the refused one is in its way is not known"
 UNDECIDED = {
     "times.pods-late": dict.fromkeys(
@@ -32,10 +35,11 @@ UNDECIDED = {
     "times.jobs-late": dict.fromkeys(("LIFE-003", "LIFE-005", "KUE-004", "KUE-008"), SHORT),
     "clusters.restarted-node": {"NUMA-001": "nobody asked the kubelet of a node that is there besides"},
     "times.queues-late": {"REF-004": OF_QUEUE},
+    "times.nodes-late": dict.fromkeys(("GANG-012", "KUE-007"), OF_NODES),
     "neighbours.waiting": {"REF-005": NEIGHBOUR},
     "words.other-words": dict.fromkeys(
-        ("GANG-002", "GANG-003", "GANG-004", "GANG-005", "KUE-002", "KUE-004", "KUE-008", "LIFE-013", "LIFE-014",
-         "REF-001", "REF-002", "REF-005", "REF-006", "REF-007", "REF-009", "TRN-003"), UNREAD),
+        ("GANG-002", "GANG-003", "GANG-004", "GANG-005", "GANG-012", "KUE-002", "KUE-004", "KUE-007", "KUE-008",
+         "LIFE-013", "LIFE-014", "REF-001", "REF-002", "REF-005", "REF-006", "REF-007", "REF-009", "TRN-003"), UNREAD),
     "times.other-order": {"REF-004": OF_QUEUE, "LIFE-005": SHORT, "REF-006": SHORT},
 }  # fmt: skip
 """Variation -> rows that it may leave undecided, each with the reason."""

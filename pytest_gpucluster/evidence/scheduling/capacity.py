@@ -32,6 +32,8 @@ class Room:
 def rooms(evidence: Evidence, resource: str, t: float = math.inf) -> tuple[Room, ...]:
     """Return the room on every node that takes pods: not cordoned, Ready or without that condition, untainted.
 
+    A taint that only asks (PreferNoSchedule) keeps no pod away.
+
     Args:
         evidence: the evidence.
         resource: the resource.
@@ -49,7 +51,7 @@ def rooms(evidence: Evidence, resource: str, t: float = math.inf) -> tuple[Room,
     for name, line in newest.items():
         spec = fields.sub(line.object, "spec")
         ready = fields.condition(line.object, "Ready").get("status", "True")
-        if line.type == "DELETED" or spec.get("unschedulable") or spec.get("taints") or ready != "True":
+        if line.type == "DELETED" or spec.get("unschedulable") or _tainted(spec) or ready != "True":
             continue
         amounts = [
             fields.quantity(fields.sub(line.object, "status", part).get(resource, 0))
@@ -57,6 +59,10 @@ def rooms(evidence: Evidence, resource: str, t: float = math.inf) -> tuple[Room,
         ]
         found.append(Room(name, amounts[0], amounts[1], used.get(name, Fraction(0))))
     return tuple(found)
+
+
+def _tainted(spec: fields.Object) -> bool:
+    return any(taint.get("effect") != "PreferNoSchedule" for taint in fields.items(spec, "taints"))
 
 
 def member_request(gang: Gang) -> tuple[str, Fraction] | None:

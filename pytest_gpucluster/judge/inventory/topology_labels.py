@@ -30,11 +30,13 @@ CHANGING = Cause(
 def labels_carried(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge INV-004."""
     known = network_places.levels(given)
-    if known is None:
+    if known is None or known.required not in known.labels:
         required = "every GPU node carries the declared labels of its place in the network"
         of = wording.Findings(required)
         if given.get("topology"):
-            return of.inconclusive("the declared topology cannot be read: no list of levels was recorded")
+            return of.inconclusive(
+                "the declared topology cannot be read: no list of levels, or no required one, was recorded"
+            )
         return of.not_applicable("the profile does not declare `topology`")
     return _judge(evidence, given, known)
 

@@ -175,12 +175,18 @@ def unknown_fields(obj: dict[str, Any]) -> None:
     obj["xNew"] = None
 
 
+ORDERED = (
+    "tasks", "podSets", "initContainers", "env", "resourceGroups", "flavors", "replicatedJobs", "valuesPerLevel",
+)  # fmt: skip
+"""Lists whose order means something."""
+
+
 def _reversed(value: Any) -> None:
     for key, part in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(part, dict | list):
             _reversed(part)
         ordered = isinstance(part, list) and all(isinstance(one, dict) for one in part)
-        if ordered and key not in ("tasks", "podSets", "initContainers", "env", "resourceGroups", "flavors"):
+        if ordered and key not in ORDERED:
             part.reverse()
 
 

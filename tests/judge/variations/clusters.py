@@ -62,8 +62,11 @@ NODE = re.compile(r"(?<![\w.-])(gpu|cpu|node)-(\d+)(?![\w-])")
 
 
 def long_names(evidence: Evidence) -> Evidence:
-    """Nodes are named as clouds name them."""
-    return renamed(evidence, NODE, lambda found: f"ip-10-0-0-1{found[2]}.eu-west-1.compute.internal")
+    """Nodes are named as clouds name them, each by itself."""
+    subnet = {"gpu": 0, "cpu": 1, "node": 2}
+    return renamed(
+        evidence, NODE, lambda found: f"ip-10-0-{subnet[found[1]]}-1{found[2]}.eu-west-1.compute.internal"
+    )
 
 
 MAKER = re.compile(r"(?<![\w.-])nvidia\.com/")
@@ -134,8 +137,9 @@ def restarted_node(evidence: Evidence) -> Evidence:
 
 def watched_nodes(node: dict[str, Any]) -> None:
     """Agents on nodes report further conditions, labels and a taint that only asks."""
-    node["metadata"].setdefault("labels", {})["feature.node.kubernetes.io/pci-10de.present"] = "true"
     status = node.setdefault("status", {})
+    if any(key.startswith("nvidia.com/") for key in status.get("capacity") or {}):
+        node["metadata"].setdefault("labels", {})["feature.node.kubernetes.io/pci-10de.present"] = "true"
     status["conditions"] = [
         {"type": "KernelDeadlock", "status": "False", "reason": "KernelHasNoDeadlock"},
         {"type": "GpuHealthy", "status": "True", "reason": "GpuIsHealthy"},
