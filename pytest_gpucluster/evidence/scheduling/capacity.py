@@ -5,7 +5,7 @@ Pods alone do not tell what is free; Node objects together with the pods bound t
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from pytest_gpucluster.evidence.log import fields
@@ -30,7 +30,7 @@ class Room:
 
 
 def rooms(evidence: Evidence, resource: str, t: float = math.inf) -> tuple[Room, ...]:
-    """Return the room on every node that takes pods: not cordoned, Ready or without that condition, untainted.
+    """Return the room on every node that takes pods: not cordoned, Ready or without that condition, not tainted in earnest.
 
     Args:
         evidence: the evidence.
@@ -49,7 +49,7 @@ def rooms(evidence: Evidence, resource: str, t: float = math.inf) -> tuple[Room,
     for name, line in newest.items():
         spec = fields.sub(line.object, "spec")
         ready = fields.condition(line.object, "Ready").get("status", "True")
-        if line.type == "DELETED" or spec.get("unschedulable") or spec.get("taints") or ready != "True":
+        if line.type == "DELETED" or spec.get("unschedulable") or _tainted(spec) or ready != "True":
             continue
         amounts = [
             fields.quantity(fields.sub(line.object, "status", part).get(resource, 0))
@@ -57,6 +57,14 @@ def rooms(evidence: Evidence, resource: str, t: float = math.inf) -> tuple[Room,
         ]
         found.append(Room(name, amounts[0], amounts[1], used.get(name, Fraction(0))))
     return tuple(found)
+
+
+def _tainted(spec: fields.Object) -> bool:
+    """Report whether a node has a taint that may keep pods off it: PreferNoSchedule only asks."""
+    taints: object = spec.get("taints") or []
+    if not isinstance(taints, list):
+        return True
+    return any(not isinstance(one, Mapping) or one.get("effect") != "PreferNoSchedule" for one in taints)
 
 
 def member_request(gang: Gang) -> tuple[str, Fraction] | None:
