@@ -30,7 +30,7 @@ class Room:
 
 
 def rooms(evidence: Evidence, resource: str, t: float = math.inf) -> tuple[Room, ...]:
-    """Return the room on every node that takes pods: not cordoned, Ready or without that condition, not tainted in earnest.
+    """Return the room on every node that takes pods: not cordoned, not tainted, and Ready or without that condition.
 
     Args:
         evidence: the evidence.
