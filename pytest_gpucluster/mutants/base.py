@@ -79,7 +79,11 @@ def later(evidence: Evidence, t: float, by: float) -> Evidence:
         )
         for span in evidence.spans
     )
-    return with_lines(evidence, lines, spans=spans)
+    told = with_lines(evidence, lines, spans=spans)
+    horizon = evidence.header.get("horizon")
+    if isinstance(horizon, int | float) and horizon > t:
+        return Evidence(told.lines, header={**told.header, "horizon": horizon + by}, spans=told.spans)
+    return told
 
 
 def only(scenario: str, act: Act) -> Act:

@@ -61,18 +61,17 @@ def given(made: stage.Stage) -> dict[str, Any]:
 
 
 def _more(profile: "Profile") -> dict[str, Any]:
-    """Return what is told of a profile that declares further schedulers, Kueue, a second interface, or a topology."""
+    """Return what is told of further schedulers, Kueue, a second interface, a topology and elastic jobs."""
     kueue, secondary, further = profile.kueue, profile.secondary, profile.further_schedulers
     topology = profile.topology
     return {
         **({"further_schedulers": list(further)} if further else {}),
         **({} if kueue is None else {"kueue": kueue.model_dump()}),
         **({} if secondary is None else {"secondary": secondary.model_dump()}),
-        **(
-            {}
-            if topology is None
-            else {"topology": {"levels": list(topology.levels), "required": topology.level}}
-        ),
+        # None says that none is declared; evidence without the key does not say what was.
+        "topology": None
+        if topology is None
+        else {"levels": list(topology.levels), "required": topology.level},
         **({} if profile.elastic is None else {"elastic": profile.elastic.model_dump()}),
     }
 

@@ -219,9 +219,7 @@ def expected(name: str) -> dict[str, str]:
     hosts = {"PLG-006": PASS} if name in WITH_HOSTS else {}
     # No recorded node is cordoned or carries a mark of a health system.
     well = {"HLT-005": PASS} if recordings.stream(name).of_kind("Node") else {}
-    # No profile of a recording declares where its nodes stand.
-    placed = dict.fromkeys(("GANG-012", "INV-004", "KUE-007"), NOT_DECLARED)
-    return {**placed, **labelled, **spread, **ported, **hosts, **well, **SHORT.get(name, {}), **DECIDED[name]}
+    return {**labelled, **spread, **ported, **hosts, **well, **SHORT.get(name, {}), **DECIDED[name]}
 
 
 def test_the_table_names_every_stream():

@@ -8,8 +8,9 @@ import types
 import pytest
 
 from pytest_gpucluster import evidence
+from pytest_gpucluster.evidence.objects import network_places
 from pytest_gpucluster.kube import connection, errors, kinds, objects
-from pytest_gpucluster.scenario import Needs, RunStore, Scenario, Session, sweep
+from pytest_gpucluster.scenario import Needs, RunStore, Scenario, Session, evidence_header, sweep
 from pytest_gpucluster.workload import GangSpec, Role
 from tests.kube import fake_api
 
@@ -71,6 +72,16 @@ def slots_on(cluster):
     return [
         r for n in nodes for part in ("capacity", "allocatable") for r in n["status"][part] if "slots." in r
     ]
+
+
+def test_a_topology_that_is_not_declared_is_told_as_such(profile):
+    """Evidence of such a profile has the key, so that judges tell it from evidence that does not say."""
+    cluster = types.SimpleNamespace(name="c", features=frozenset())
+    for topology in (profile.topology, None):
+        declared = profile.model_copy(update={"topology": topology})
+        given = evidence_header.header("s", (declared, cluster, "n"), {}, {}, None)["given"]
+        assert network_places.undeclared(given) is (topology is None)
+        assert (network_places.levels(given) is None) is (topology is None)
 
 
 def test_scenario_runs_once_is_frozen_and_leaves_nothing(cluster, profile, tmp_path):

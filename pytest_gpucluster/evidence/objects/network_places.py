@@ -57,6 +57,11 @@ def levels(given: Mapping[str, Any]) -> Levels | None:
     return Levels(labels, fields.text(told, "required"))
 
 
+def undeclared(given: Mapping[str, Any]) -> bool:
+    """Report whether the evidence says that the profile declares no topology; it may also say nothing about it."""
+    return "topology" in given and given["topology"] is None
+
+
 def domains(machines: Iterable[Machine], known: Levels, level: str = "") -> dict[Domain, tuple[Machine, ...]]:
     """Return the domains of a level, by default the required one, with their nodes; who tells no place is in none."""
     found: dict[Domain, list[Machine]] = {}

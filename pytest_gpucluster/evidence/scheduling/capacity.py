@@ -5,7 +5,7 @@ Pods alone do not tell what is free; Node objects together with the pods bound t
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from pytest_gpucluster.evidence.log import fields
@@ -30,9 +30,7 @@ class Room:
 
 
 def rooms(evidence: Evidence, resource: str, t: float = math.inf) -> tuple[Room, ...]:
-    """Return the room on every node that takes pods: not cordoned, Ready or without that condition, untainted.
-
-    A taint that only asks (PreferNoSchedule) keeps no pod away.
+    """Return the room on every node that takes pods: not cordoned, not tainted, and Ready or without that condition.
 
     Args:
         evidence: the evidence.
@@ -62,7 +60,11 @@ def rooms(evidence: Evidence, resource: str, t: float = math.inf) -> tuple[Room,
 
 
 def _tainted(spec: fields.Object) -> bool:
-    return any(taint.get("effect") != "PreferNoSchedule" for taint in fields.items(spec, "taints"))
+    """Report whether a node has a taint that may keep pods off it: PreferNoSchedule only asks."""
+    taints: object = spec.get("taints") or []
+    if not isinstance(taints, list):
+        return True
+    return any(not isinstance(one, Mapping) or one.get("effect") != "PreferNoSchedule" for one in taints)
 
 
 def member_request(gang: Gang) -> tuple[str, Fraction] | None:

@@ -65,11 +65,13 @@ def declared(evidence: Evidence, given: subjects.Given) -> Trial | Finding:
         of = wording.Findings(
             "a gang that requires one domain of the network is placed whole in one, or not at all"
         )
+        if network_places.undeclared(given):
+            return of.not_applicable("the profile does not declare `topology`")
         if given.get("topology"):
             return of.inconclusive(
                 "the declared topology cannot be read: no levels, or no required one, was recorded"
             )
-        return of.not_applicable("the profile does not declare `topology`")
+        return of.inconclusive("the evidence does not say what the profile declares as `topology`")
     return Trial(evidence, given, known, str(given.get("resource") or ""))
 
 

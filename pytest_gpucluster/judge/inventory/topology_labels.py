@@ -33,11 +33,13 @@ def labels_carried(evidence: Evidence, given: subjects.Given) -> Finding:
     if known is None or known.required not in known.labels:
         required = "every GPU node carries the declared labels of its place in the network"
         of = wording.Findings(required)
+        if network_places.undeclared(given):
+            return of.not_applicable("the profile does not declare `topology`")
         if given.get("topology"):
             return of.inconclusive(
                 "the declared topology cannot be read: no list of levels, or no required one, was recorded"
             )
-        return of.not_applicable("the profile does not declare `topology`")
+        return of.inconclusive("the evidence does not say what the profile declares as `topology`")
     return _judge(evidence, given, known)
 
 

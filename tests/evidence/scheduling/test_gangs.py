@@ -144,6 +144,28 @@ def test_free_room_is_known_where_nodes_are():
     assert free == {"gpu-a": -1, "gpu-b": 0, "gpu-c": 0, "gpu-d": 8, "gpu-e": 8, "gpu-f": 8}
 
 
+@pytest.mark.parametrize(
+    ("taints", "there"),
+    [
+        ([], True),
+        ([{"key": "a", "effect": "PreferNoSchedule"}], True),
+        ([{"key": "a", "effect": "PreferNoSchedule"}, {"key": "b", "effect": "NoSchedule"}], False),
+        ([{"key": "a", "effect": "NoExecute"}], False),
+        ([{"key": "a"}], False),
+        (["a"], False),
+        ("a", False),
+    ],
+)
+def test_a_taint_that_only_asks_takes_no_room(taints: object, there: bool):
+    """PreferNoSchedule keeps no pod off a node; any other taint may, and one that cannot be read."""
+    node = {
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "uid": "a"}, "spec": {"taints": taints},
+        "status": {part: {"nvidia.com/gpu": "8"} for part in ("capacity", "allocatable")},
+    }  # fmt: skip
+    evidence = recordings.evidence_of([{"t": 0.0, "type": "ADDED", "kind": "Node", "object": node}])
+    assert bool(capacity.rooms(evidence, "nvidia.com/gpu")) is there
+
+
 MARKED = [
     ('GPUCONF1 {"event":"env"}', 1, 0),
     ('2026-03-02T08:00:00Z stdout F [rank0]: GPUCONF1 {"event":"rank","rank":0} trailing', 1, 0),

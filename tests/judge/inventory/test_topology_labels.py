@@ -80,8 +80,10 @@ def test_places_that_change_leave_the_row_open(later, verdict, told):
 
 
 def test_nothing_declared_does_not_apply_and_what_cannot_be_read_is_no_pass():
-    """A header whose levels are damaged is undecided."""
-    assert decided(at("a"), told={}).verdict is Verdict.NOT_APPLICABLE
+    """A header whose levels are damaged, or that does not say whether any are declared, is undecided."""
+    assert decided(at("a"), told={"topology": None}).verdict is Verdict.NOT_APPLICABLE
+    for told in ({}, {"topology": {}}, {"topology": ""}, {"topology": []}):
+        assert decided(at("a"), told=told).verdict is Verdict.INCONCLUSIVE
     for levels in (None, [], "example.com/rack", [RACK, RACK], [RACK, 7], [""], [BLOCK]):
         assert (
             decided(at("a"), told={"topology": {"levels": levels, "required": RACK}}).verdict

@@ -53,7 +53,7 @@ def mesh(pod: dict[str, Any]) -> None:
     """A mesh puts its proxy first among the containers, and its set-up first among the init containers."""
     if not pod.get("spec"):
         return
-    image = "registry.example/istio/proxyv2:1.27.3"
+    image = f"registry.example/istio/proxyv2:1.27.3@sha256:{'5' * 64}"
     ports = [{"containerPort": 15090, "name": "http-envoy-prom", "protocol": "TCP"}]
     limits = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}}
     _beside(pod, {"name": "istio-proxy", "image": image, "args": ["proxy", "sidecar"], "ports": ports,
@@ -175,10 +175,9 @@ def unknown_fields(obj: dict[str, Any]) -> None:
     obj["xNew"] = None
 
 
-ORDERED = (
-    "tasks", "podSets", "initContainers", "env", "resourceGroups", "flavors", "replicatedJobs", "valuesPerLevel",
-)  # fmt: skip
-"""Lists whose order means something."""
+ORDERED = {"tasks", "podSets", "initContainers", "env", "resourceGroups", "flavors", "replicatedJobs",
+           "valuesPerLevel"}  # fmt: skip
+"""Lists whose order means something; values of a topology assignment stand for its levels by their place."""
 
 
 def _reversed(value: Any) -> None:

@@ -62,10 +62,10 @@ NODE = re.compile(r"(?<![\w.-])(gpu|cpu|node)-(\d+)(?![\w-])")
 
 
 def long_names(evidence: Evidence) -> Evidence:
-    """Nodes are named as clouds name them, each by itself."""
-    subnet = {"gpu": 0, "cpu": 1, "node": 2}
+    """Nodes are named as clouds name them."""
+    pools = {"gpu": 1, "cpu": 2, "node": 3}
     return renamed(
-        evidence, NODE, lambda found: f"ip-10-0-{subnet[found[1]]}-1{found[2]}.eu-west-1.compute.internal"
+        evidence, NODE, lambda found: f"ip-10-0-{pools[found[1]]}-1{found[2]}.eu-west-1.compute.internal"
     )
 
 
@@ -73,9 +73,24 @@ MAKER = re.compile(r"(?<![\w.-])nvidia\.com/")
 NVIDIA = re.compile(r"(?<![\w.])nvidia\.com/gpu(?![\w.-])")
 
 
+WORDS_OF_AMD = {
+    "nvidia.com/cuda.driver-version.full": "amd.com/gpu.driver-version",
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": "gpu_energy_consumed",
+    "DCGM_FI_DEV_GPU_TEMP": "gpu_junction_temperature",
+    "DCGM_FI_DEV_POWER_USAGE": "gpu_power_usage",
+    "DCGM_FI_DEV_FB_USED": "gpu_used_vram",
+    "UUID=": "gpu_uuid=",
+    "gpu=": "gpu_id=",
+    "Hostname=": "hostname=",
+}
+"""What AMD's labeller and exporter say in place of NVIDIA's."""
+OF_NVIDIA = re.compile(r"(?<![\w.-])(?:" + "|".join(map(re.escape, WORDS_OF_AMD)) + ")")
+
+
 def other_maker(evidence: Evidence) -> Evidence:
-    """GPUs, their resource and their labels are those of another maker."""
-    return renamed(evidence, MAKER, lambda _: "amd.com/")
+    """GPUs are those of another maker: their resource, their labels, and what their exporter calls its metrics."""
+    words = renamed(evidence, OF_NVIDIA, lambda found: WORDS_OF_AMD[found[0]])
+    return renamed(words, MAKER, lambda _: "amd.com/")
 
 
 def own_name(evidence: Evidence) -> Evidence:
@@ -137,9 +152,9 @@ def restarted_node(evidence: Evidence) -> Evidence:
 
 def watched_nodes(node: dict[str, Any]) -> None:
     """Agents on nodes report further conditions, labels and a taint that only asks."""
-    status = node.setdefault("status", {})
-    if any(key.startswith("nvidia.com/") for key in status.get("capacity") or {}):
-        node["metadata"].setdefault("labels", {})["feature.node.kubernetes.io/pci-10de.present"] = "true"
+    status, labels = node.setdefault("status", {}), node["metadata"].setdefault("labels", {})
+    gpus = any(name.startswith("nvidia.com/") for name in [*(status.get("capacity") or {}), *labels])
+    labels[f"feature.node.kubernetes.io/pci-{'10de' if gpus else '8086'}.present"] = "true"
     status["conditions"] = [
         {"type": "KernelDeadlock", "status": "False", "reason": "KernelHasNoDeadlock"},
         {"type": "GpuHealthy", "status": "True", "reason": "GpuIsHealthy"},

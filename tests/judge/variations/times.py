@@ -82,13 +82,17 @@ def pods_clock_ahead(evidence: Evidence) -> Evidence:
 
 
 def logs_read_late(evidence: Evidence) -> Evidence:
-    """Lines of containers are read late, after the objects that they caused."""
+    """Lines of containers are read late, after the objects that they caused, but before what we did upon them."""
     end = evidence.lines[-1].t if evidence.lines else 0.0
     read = [line.t for line in evidence.notes("logs")]
     last = max(read, default=end)
+    ours = [line.t for line in evidence.notes("deleted-by-us")]
+
+    def late(t: float) -> float:
+        return min([t + 0.05, max(last, t), *(deed for deed in ours if deed >= t)])
+
     lines = [
-        dataclasses.replace(line, t=min(line.t + 0.05, max(last, line.t))) if line.type == "LOG" else line
-        for line in evidence.lines
+        dataclasses.replace(line, t=late(line.t)) if line.type == "LOG" else line for line in evidence.lines
     ]
     return with_lines(evidence, lines)
 
