@@ -100,7 +100,9 @@ class Look:
     def objects(self) -> frozenset[str]:
         """Return the uids of all objects that are looked at."""
         mine = {uid for _, _, uid in self.members}
-        return self.pods | mine | {group.uid for gang in self.gangs for group in gang.groups}
+        # Kubernetes makes a PodGroup of a Job behind Kueue, too: nobody places the Job by that.
+        placed = [gang for gang in self.gangs if gang.kind != names.BATCH_JOB or not gang.queue]
+        return self.pods | mine | {group.uid for gang in placed for group in gang.groups}
 
 
 def look(evidence: Evidence, given: subjects.Given, needs: Needs) -> Look:

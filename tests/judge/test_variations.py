@@ -24,6 +24,9 @@ SHORT = (
 )
 UNREAD = "a refusal that is worded otherwise is not read as one, and a refusal must be seen"
 OF_QUEUE = "the state of the queue is told after the answer that it explains: what it was then is not known"
+OF_NODES = (
+    "what nodes offer is told after the gang was looked at: what was free in a domain then is not known"
+)
 NEIGHBOUR = "somebody else's gang waits without a place: whether the refused one is in its way is not known"
 OF_MAKER = "no floor for the driver of another maker is known: a profile leaves it out of `security.required`"
 OF_EXPORTER = "whose exporter serves a resource that a site named is not known: a profile names its metrics"
@@ -32,11 +35,11 @@ UNDECIDED = {
         ("GANG-002", "GANG-005", "GANG-008", "GANG-010", "KUE-004", "LIFE-002", "LIFE-005", "LIFE-009", "LIFE-010",
          "LIFE-011", "NUMA-008", "PLG-008", "REF-005", "REF-006", "REF-007", "REF-008", "REF-009"), SHORT),
     "times.jobs-late": dict.fromkeys(("LIFE-003", "LIFE-005", "KUE-004", "KUE-008"), SHORT),
-    "times.nodes-late": dict.fromkeys(("GANG-012", "KUE-007"), SHORT),
     "clusters.other-maker": {"INV-011": OF_MAKER},
     "clusters.own-resource-name": {"HLT-003": OF_EXPORTER},
     "clusters.restarted-node": {"NUMA-001": "nobody asked the kubelet of a node that is there besides"},
     "times.queues-late": {"REF-004": OF_QUEUE},
+    "times.nodes-late": dict.fromkeys(("GANG-012", "KUE-007"), OF_NODES),
     "neighbours.waiting": {"REF-005": NEIGHBOUR},
     "words.other-words": dict.fromkeys(
         ("GANG-002", "GANG-003", "GANG-004", "GANG-005", "GANG-012", "KUE-002", "KUE-004", "KUE-007", "KUE-008",

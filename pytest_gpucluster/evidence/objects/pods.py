@@ -21,6 +21,7 @@ LABEL_VC_JOB = "volcano.sh/job-name"
 LABEL_TASK = "volcano.sh/task-spec"
 LABEL_REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
 LABEL_JOB_OF_SET = "jobset.sigs.k8s.io/job-global-index"
+LABEL_SET_UID = "jobset.sigs.k8s.io/jobset-uid"
 """Of the pods of a JobSet: which of its Jobs they are of, over all replicated Jobs."""
 
 

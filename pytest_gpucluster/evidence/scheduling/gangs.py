@@ -14,7 +14,7 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects.owners import GroupStory, JobStory
-from pytest_gpucluster.evidence.objects.pods import LABEL_VC_JOB, PER_POD_GROUP, PodStory, pods
+from pytest_gpucluster.evidence.objects.pods import LABEL_SET_UID, LABEL_VC_JOB, PER_POD_GROUP, PodStory, pods
 from pytest_gpucluster.plain import names
 
 SERVICES = frozenset({"ReplicaSet", "DaemonSet", "StatefulSet", "Node", "ReplicationController"})
@@ -234,6 +234,8 @@ class _Finder:
             if job.kind == names.JOBSET:
                 children = [one.uid for one in self._jobs if one.owner_uid == job.uid]
                 mine = [*mine, *(pod for uid in children for pod in by_owner.get(uid, []))]
+                # A pod that lost its Job, or whose Job was never seen, is of the set all the same.
+                mine += [pod for pod in self._pods.values() if str(pod.labels.get(LABEL_SET_UID)) == job.uid]
             if job.kind == names.VC_JOB:
                 marked = by_job_label.get(f"{job.namespace}/{job.name}", [])
                 mine = [*mine, *(p for p in marked if not fields.owner(p.last) and self._may_be_of(job, p))]

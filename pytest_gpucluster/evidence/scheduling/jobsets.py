@@ -116,10 +116,15 @@ def children(evidence: Evidence, gang: Gang) -> tuple[Child, ...]:
             continue
         labels = fields.sub(job.last, "metadata", "labels")
         attempt = str(labels.get(LABEL_ATTEMPT, ""))
-        mine = tuple(pod for pod in gang.pods if fields.text(fields.owner(pod.last), "uid") == job.uid)
+        mine = tuple(pod for pod in gang.pods if job.uid in _owners(evidence, pod))
         number = int(attempt) if attempt.isdecimal() else None
         found.append(Child(job, str(labels.get(LABEL_REPLICATED) or ""), number, mine))
     return tuple(found)
+
+
+def _owners(evidence: Evidence, pod: PodStory) -> set[str]:
+    """Return the uids of all that ever controlled a pod: one whose Job was deleted without it has none any more."""
+    return {fields.text(fields.owner(line.object), "uid") for line in evidence.history(pod.uid)}
 
 
 def of_attempt(jobs: Sequence[Child], attempt: int) -> tuple[Child, ...]:

@@ -68,6 +68,24 @@ def labels_of(evidence: Evidence, node: str, t: float) -> fields.Object:
     return fields.sub(before.object, "metadata", "labels") if before is not None else {}
 
 
+def relabelled(evidence: Evidence, gang: Gang, known: Levels, until: float = math.inf) -> tuple[str, ...]:
+    """Return the nodes of a gang's members whose domain changed from when the gang was made until a time.
+
+    Where a scheduler read the labels before they changed, they do not tell what it meant.
+    """
+    found = []
+    for node in sorted({pod.node for pod in gang.pods if pod.bound is not None}):
+        places = {known.domain(labels_of(evidence, node, gang.created))}
+        places |= {
+            known.domain(fields.sub(line.object, "metadata", "labels"))
+            for line in evidence.of_kind("Node")
+            if line.name == node and gang.created < line.t <= until
+        }
+        if len(places) > 1:
+            found.append(node)
+    return tuple(found)
+
+
 def free(evidence: Evidence, resource: str, known: Levels, t: float = math.inf) -> dict[Domain, int]:
     """Return how many of a resource are free in each domain of the required level at a time."""
     found: dict[Domain, int] = {}

@@ -2,7 +2,7 @@
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.objects.pods import LABEL_REPLICATED_JOB, PodStory
 from pytest_gpucluster.evidence.scheduling import gangs, schedulers
 from pytest_gpucluster.judge import needs, subjects
 from pytest_gpucluster.plain import names
@@ -42,4 +42,15 @@ def _asked(gang: gangs.Gang, pod: PodStory) -> str:
         return own or fields.text(spec, "schedulerName") or schedulers.DEFAULT_NAME
     if gang.job.kind == names.BATCH_JOB:
         return fields.text(spec, "template", "spec", "schedulerName") or schedulers.DEFAULT_NAME
+    if gang.job.kind == names.JOBSET:
+        template = next(
+            (
+                fields.sub(one, "template")
+                for one in gang.job.replicated
+                if fields.text(one, "name") == pod.labels.get(LABEL_REPLICATED_JOB)
+            ),
+            {},
+        )
+        asked = fields.text(template, "spec", "template", "spec", "schedulerName")
+        return asked or (schedulers.DEFAULT_NAME if template else "")
     return ""

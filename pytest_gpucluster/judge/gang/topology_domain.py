@@ -95,7 +95,10 @@ def _shown(domain: Domain) -> str:
 
 
 def _scattered(trial: Trial, gang: Gang) -> Finding | None:
-    """Return the violation: members of one attempt on nodes of several domains."""
+    """Return the violation: members of one attempt on nodes of several domains, which were so when they were bound."""
+    last = max((pod.bound for pod in gang.pods if pod.bound is not None), default=0.0)
+    if topology.relabelled(trial.evidence, gang, trial.known, last + subjects.LATE):
+        return None
     for gen in gang.generations:
         placed = topology.placement(trial.evidence, gen, trial.known)
         if len(placed.domains) < 2:
@@ -125,6 +128,11 @@ def _inside(trial: Trial, gang: Gang) -> Finding:
     of, unasked = trial.of(gang), _asks(trial, gang)
     if unasked is not None:
         return unasked
+    moved = topology.relabelled(trial.evidence, gang, trial.known)
+    if moved:
+        return of.inconclusive(
+            f"is on nodes whose domain changed meanwhile: {wording.listed(moved, 4)} (INV-004)"
+        )
     gen = next((one for one in gang.generations if one.whole is not None), gang.generations[-1])
     expired = subjects.timed_out(trial.evidence, gang.created)
     if gen.whole is None or gen.first_bind is None:
@@ -182,11 +190,13 @@ def _across(trial: Trial, gang: Gang) -> Finding:
     if isinstance(span, str):
         return of.inconclusive(span)
     begin, end, room = span
-    named = [one for one in said if one.t <= end and names_topology(one, trial.known)]
+    # What was said of an object last is its reason; an earlier one may have become another.
+    last_of = {one.obj: one for one in sorted(said, key=lambda one: one.t) if one.t <= end}
+    named = [one for one in last_of.values() if names_topology(one, trial.known)]
     shown = ", ".join(f"{count} in {_shown(domain)}" for domain, count in room.items())
     if not named:
         return of.inconclusive(f"was held, but nothing names the topology{_reasons(trial, gang)}")
-    last = named[-1]
+    last = max(named, key=lambda one: one.t)
     return of.passed(
         f"held nothing for {end - begin:.1f} s while {shown} {trial.resource} were free; {last.reason}: "
         f"{wording.short(last.message)}",
@@ -203,6 +213,10 @@ def _room_across(trial: Trial, gang: Gang) -> tuple[float, float, dict[Domain, i
     for begin, end in subjects.windows(trial.evidence):
         if begin < gang.created - subjects.LATE or end - begin < limits.window - subjects.EPSILON:
             continue
+        lack = [one for t in (min(begin + subjects.LATE, end), end) if (one := _absent(trial, gang, t))]
+        if lack:
+            why = lack[0]
+            continue
         at_both = [topology.free(trial.evidence, trial.resource, trial.known, t) for t in (begin, end)]
         if any(max(room.values(), default=0) >= gang.size for room in at_both):
             why = f"fitted into one domain: {max(max(room.values(), default=0) for room in at_both)} were free there"
@@ -212,6 +226,19 @@ def _room_across(trial: Trial, gang: Gang) -> tuple[float, float, dict[Domain, i
         else:
             return begin, end, at_both[-1]
     return why
+
+
+def _absent(trial: Trial, gang: Gang, t: float) -> str:
+    """Say that a gang, or a part of it, was not there to be placed at a time; "" where it was."""
+    job = gang.job
+    if job is not None and job.deleted is not None and job.deleted <= t:
+        return f"was gone at t={job.deleted:.2f} s"
+    if not gang.pods and gang.queue:
+        return ""  # Kueue keeps a Job that it holds from making pods
+    there = {pod.slot for pod in gang.pods if trial.evidence.at(pod.uid, t) is not None}
+    if len(there) < gang.size:
+        return f"had {wording.part(len(there), gang.size)} members at t={t:.2f} s: there was no gang to be placed"
+    return ""
 
 
 def _held_at(trial: Trial, gang: Gang, said: Said) -> tuple[str, Said, str]:
@@ -239,9 +266,14 @@ _WORDS = re.compile(
 )
 """Words of a refusal for want of one domain; as a part of a name, such as that of a resource, they say nothing."""
 
+_NONE_SUCH = re.compile(r"\bnot found\b|\binactive\b", re.IGNORECASE)
+"""Words of a refusal for want of the topology itself, which nobody has looked at then."""
+
 
 def names_topology(said: Said, known: Levels) -> bool:
     """Report whether a refusal speaks of the topology, or of the required level."""
+    if _NONE_SUCH.search(said.message):
+        return False
     return bool(_WORDS.search(said.message)) or known.required in said.message
 
 

@@ -30,13 +30,15 @@ CHANGING = Cause(
 def labels_carried(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge INV-004."""
     known = network_places.levels(given)
-    if known is None:
+    if known is None or known.required not in known.labels:
         required = "every GPU node carries the declared labels of its place in the network"
         of = wording.Findings(required)
         if network_places.undeclared(given):
             return of.not_applicable("the profile does not declare `topology`")
         if given.get("topology"):
-            return of.inconclusive("the declared topology cannot be read: no list of levels was recorded")
+            return of.inconclusive(
+                "the declared topology cannot be read: no list of levels, or no required one, was recorded"
+            )
         return of.inconclusive("the evidence does not say what the profile declares as `topology`")
     return _judge(evidence, given, known)
 

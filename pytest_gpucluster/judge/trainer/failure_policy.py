@@ -1,5 +1,6 @@
 """TRN-005: the failure policy of a JobSet restarts the whole set, at most maxRestarts times, and then fails it."""
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -32,6 +33,9 @@ IGNORED = Cause(
     "the Jobs of the earlier attempt (kubectl get jobs,pods -l jobset.sigs.k8s.io/jobset-name=NAME)",
 )
 
+UNREAD = "a pattern that cannot be read"
+"""Instead of an action: which rule fits depends on a pattern that is none to us; the controller reads RE2."""
+
 FAIL, RESTART, UNBOUNDED = "FailJobSet", "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts"
 
 
@@ -48,14 +52,29 @@ def restarts_bounded(evidence: Evidence, given: subjects.Given) -> Finding:
 def action(policy: fields.Object, failed: Sequence[Child]) -> str:
     """Return what a failure policy says of failed Jobs: the action of the first rule that fits one of them."""
     for rule in fields.items(policy, "rules"):
+        if not all(_readable(each) for each in _listed(rule, "onJobFailureMessagePatterns")):
+            return UNREAD
         if any(_fits(rule, child) for child in failed):
             return fields.text(rule, "action")
     return RESTART
 
 
+def _listed(rule: fields.Object, key: str) -> list[str]:
+    value: object = rule.get(key)
+    return [str(each) for each in value] if isinstance(value, list) else []
+
+
+def _readable(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
+
+
 def _fits(rule: fields.Object, child: Child) -> bool:
     reasons, patterns, targets = (
-        [str(each) for each in value] if isinstance(value := rule.get(key), list) else []
+        _listed(rule, key)
         for key in ("onJobFailureReasons", "onJobFailureMessagePatterns", "targetReplicatedJobs")
     )
     message = fields.text(child.failure, "message")
@@ -86,6 +105,7 @@ class _Life:
             *(key for _, _, key in self._job.phases),
         )
         self._found = wording.Findings(REQUIRED, gang, evidence=keys, numbers=(number,))
+        self._counted = 0
 
     def judged(self) -> Finding | str:
         """Follow the attempts; return at the first that does not go on as it must, or at the end."""
@@ -94,7 +114,6 @@ class _Life:
             return f"{title} has no failure policy with maxRestarts"
         if self._evidence.gaps(names.BATCH_JOB, self._job.created, volcano_jobs.end_of_story(self._evidence)):
             return f"{title}: its Jobs were not watched all the time"
-        counted = 0
         parts: list[str] = []
         for attempt in range(self._last + 1):
             jobs = jobsets.of_attempt(self._made, attempt)
@@ -104,20 +123,26 @@ class _Life:
             failed = [child for child in jobs if child.failed is not None]
             if not failed:
                 return self._unfailed(attempt, parts)
-            t = min(child.failed[0] for child in failed if child.failed)
-            does = action(self._policy, failed)
-            told = f"{title}: attempt {attempt} failed (Job {failed[0].job.name})"
-            if does == FAIL or (does == RESTART and counted >= self._most):
+            first = min(failed, key=lambda child: child.failed or (0.0, ""))
+            t = first.failed[0] if first.failed else 0.0
+            does = action(self._policy, [first])
+            told = f"{title}: attempt {attempt} failed (Job {first.job.name})"
+            if action(self._policy, failed) != does:
+                return f"{told}, and so did others: which of them the controller went by is not known"
+            if does == FAIL or (does == RESTART and self._counted >= self._most):
                 if attempt < self._last:
                     why = "a rule says FailJobSet" if does == FAIL else f"maxRestarts is {self._most}"
                     text = f"{told}, {why}, and it was restarted {wording.count(self._last, 'time')}"
                     return self._found.fail(text, UNCOUNTED, violation=True)
-                return self._failed(t, told, counted)
+                return self._failed(t, told)
             if does not in (RESTART, UNBOUNDED):
                 return f"{told}; what the rule {does!r} does is not known"
-            counted += does == RESTART
+            self._counted += does == RESTART
             if attempt == self._last:
                 return self._not_restarted(t, told)
+            wrong = self._untimely(attempt + 1, t, told)
+            if wrong is not None:
+                return wrong
             parts.append(told)
         return f"{title}: no attempt was seen"
 
@@ -151,6 +176,19 @@ class _Life:
             return self._found.fail(text, IGNORED, violation=stop >= limit, where=wording.places(late))
         return None
 
+    def _untimely(self, attempt: int, t: float, told: str) -> Finding | None:
+        """Return what is wrong with when an attempt was begun after the failure before it; None for nothing."""
+        begun = min(
+            (child.job.created for child in jobsets.of_attempt(self._made, attempt)), default=math.inf
+        )
+        # Both are told by the watch of Jobs, in which nothing can overtake anything.
+        if begun < t - subjects.of(self._evidence, self._given).grain:
+            text = f"{told} at t={t:.2f} s, and attempt {attempt} had begun {t - begun:.1f} s before"
+            return self._found.fail(text, UNCOUNTED, violation=True)
+        if math.isfinite(begun) and begun > job_cases.due(self._evidence, self._given, self._gang, t):
+            return self._found.fail(f"{told}, and was made anew only {begun - t:.1f} s later", IGNORED)
+        return None
+
     def _unfailed(self, attempt: int, parts: Sequence[str]) -> Finding | str:
         """Judge an attempt of which no Job failed: the last one, which has to come to a good end."""
         told = f"{self._gang.title}: no Job of attempt {attempt} was seen to fail"
@@ -166,8 +204,8 @@ class _Life:
         told = f"{'; '.join(parts)}; a Job of attempt {attempt} completed"
         return self._ended("Completed", (min(done)[0], told))
 
-    def _failed(self, t: float, told: str, counted: int) -> Finding:
-        return self._ended("Failed", (t, f"{told} after {wording.count(counted, 'restart')}"))
+    def _failed(self, t: float, told: str) -> Finding:
+        return self._ended("Failed", (t, f"{told} after {wording.count(self._counted, 'restart')}"))
 
     def _not_restarted(self, t: float, told: str) -> Finding | str:
         limit = job_cases.due(self._evidence, self._given, self._gang, t)
@@ -184,5 +222,9 @@ class _Life:
         found = jobset_cases.ended_as(self._evidence, self._given, self._gang, end, self._found)
         if found.verdict == "pass" and stated != self._last:
             text = f"status.restarts of {self._gang.title} is {stated}, and {self._last} were seen"
+            return self._found.inconclusive(text)
+        towards = fields.number(self._job.last, "status", "restartsCountTowardsMax")
+        if found.verdict == "pass" and towards not in (None, self._counted):
+            text = f"status.restartsCountTowardsMax of {self._gang.title} is {towards}, not {self._counted}"
             return self._found.inconclusive(text)
         return found

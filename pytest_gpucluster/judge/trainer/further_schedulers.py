@@ -6,14 +6,17 @@ note that names it to the next one.
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_gpucluster.evidence.log.model import Evidence, Span
 from pytest_gpucluster.evidence.scheduling import gates
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.gang import all_or_nothing, barrier, two_gangs
-from pytest_gpucluster.requirement import Finding, Number, Verdict
+from pytest_gpucluster.judge.trainer import jobset_cases
+from pytest_gpucluster.plain import names
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
     "for each further scheduler: a gang that fits runs whole; while only part of a gang fits, no member is "
@@ -21,6 +24,15 @@ REQUIRED = (
     "the other"
 )
 RUNS = "a gang that fits runs whole"
+
+NO_PODS = Cause(
+    "nobody made the pods of the Jobs: their controller does not act, or may not create pods",
+    "look at kube-controller-manager, and at the Jobs' events (kubectl describe job)",
+)
+UNLOOKED = Cause(
+    "the scheduler that the pods name does not look at them, or keeps its reason to itself",
+    "look at its log, and at schedulerName and the events of the pods (kubectl describe pod)",
+)
 
 Judge = Callable[[Evidence, subjects.Given], Finding]
 
@@ -37,7 +49,10 @@ class Part:
 @subjects.judge
 def further_hold(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge TRN-003."""
-    parts = list(_parts(evidence, given))
+    tried = list(_parts(evidence, given))
+    # What has no roles, in evidence that tells roles, has no gang either: it would be judged by those of others.
+    parts = [part for part in tried if part.given["roles"] or not subjects.roles(evidence, given)]
+    lacking = _lacking(given, tried, parts)
     if not parts:
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "no gang of a further scheduler was tried")
     found = [
@@ -67,6 +82,9 @@ def further_hold(evidence: Evidence, given: subjects.Given) -> Finding:
             observed=f"{text}; {others}" if others else text,
             numbers=numbers or worst.numbers,
         )
+    if lacking:
+        text = f"no gang of {wording.listed(lacking)} was tried; else: {told}"
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, numbers=numbers)
     keys = tuple(key for _, _, finding in found for key in finding.evidence[:2])
     return wording.finding(
         Verdict.PASS, REQUIRED, told, numbers=numbers, evidence=keys,
@@ -74,6 +92,20 @@ def further_hold(evidence: Evidence, given: subjects.Given) -> Finding:
         repeat=tuple(dict.fromkeys(line for _, _, one in found for line in one.repeat[:2])),
         currency=next((one.currency for _, _, one in found if one.currency), None),
     )  # fmt: skip
+
+
+def _lacking(given: subjects.Given, tried: Sequence[Part], parts: Sequence[Part]) -> list[str]:
+    """Return the declared ways to write a gang of which none is in the evidence."""
+    declared: object = given.get("schedulers")
+    listed = (
+        [str(name) for name in declared]
+        if isinstance(declared, Sequence) and not isinstance(declared, str)
+        else []
+    )
+    shown = {part.scheduler for part in parts}
+    return [
+        name for name in dict.fromkeys((*listed, *(part.scheduler for part in tried))) if name not in shown
+    ]
 
 
 def _told(findings: list[tuple[str, Finding]]) -> str:
@@ -127,7 +159,7 @@ def runs(evidence: Evidence, given: subjects.Given) -> Finding:
             if not named
             else f"neither of {len(named)} gangs that fit was ever whole"
         )
-        cause = (wording.SCHEDULER_SILENT,) if named and _unsaid(evidence, given) else ()
+        cause = (_silent(named),) if named and _unsaid(evidence, given) else ()
         return wording.finding(
             verdict, RUNS, f"{text} (waited for {expired[0]})" if expired else text, named[0] if named else None,
             causes=cause,
@@ -140,6 +172,14 @@ def runs(evidence: Evidence, given: subjects.Given) -> Finding:
         met.verdict, RUNS, text, gang, causes=met.causes, evidence=(gen.steps[0].key, *met.keys), numbers=(number,),
         currency=subjects.currency(evidence, given, gang), violation=met.violation,
     )  # fmt: skip
+
+
+def _silent(named: Sequence[Gang]) -> Cause:
+    """Return who did not act on gangs of which nobody said anything: a scheduler cannot place what has no pods."""
+    if not any(gang.pods for gang in named):
+        return jobset_cases.SILENT if any(gang.kind == names.JOBSET for gang in named) else NO_PODS
+    volcano = any(not group.native for gang in named for group in gang.groups)
+    return wording.SCHEDULER_SILENT if volcano else UNLOOKED
 
 
 def _unsaid(evidence: Evidence, given: subjects.Given) -> bool:

@@ -1,6 +1,6 @@
 """What the rows of JobSet share: whether its controller acts at all, whether a set ended with nothing left running."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from pytest_gpucluster.evidence.log import fields
@@ -92,6 +92,19 @@ def _not_taken(evidence: Evidence, required: str) -> Finding | None:
     return None
 
 
+def asked_by_role(evidence: Evidence, given: subjects.Given, gang: Gang, asked: Mapping[str, str]) -> str:
+    """Return what was asked for in the set that plays a role, "" where it plays none: storing may have changed it.
+
+    Args:
+        evidence: what was seen.
+        given: what is told beside it.
+        gang: the set.
+        asked: role -> what its set asks for.
+    """
+    known = subjects.roles(evidence, given)
+    return next((value for role, value in asked.items() if subjects.plays(gang, known.get(role, ()))), "")
+
+
 def acted_on(evidence: Evidence, gang: Gang, made: Sequence[Child], required: str) -> Finding | str | None:
     """Return what speaks against one controller that acts on a set, None where nothing does."""
     job = gang.job
@@ -107,6 +120,10 @@ def acted_on(evidence: Evidence, gang: Gang, made: Sequence[Child], required: st
         return f"{gang.title} has no Job"
     if any(child.attempt is None or not child.replicated for child in made):
         return f"Jobs of {gang.title} do not say which attempt and which replicated Job they are of"
+    known = {pod.uid for child in made for pod in child.pods}
+    alone = [pod.name for pod in gang.pods if pod.uid not in known]
+    if alone:
+        return f"{gang.title} has pods of Jobs that were not seen: {wording.listed(alone, 3)}"
     twice = jobsets.made_again(made)
     if twice is not None:
         old, new = twice
@@ -164,6 +181,9 @@ def ended_as(
         return found.fail(text, broken, violation=True, where=wording.places(left))
     if job_cases.living(evidence, gang, stop):
         return found.inconclusive(f"{told}: {phase}; the evidence ends before the others had to be gone")
+    deleted = gang.job.deleted
+    if deleted is not None and job_cases.living(evidence, gang, deleted - RECEIPT):
+        return found.inconclusive(f"{told}: {phase}; the set was deleted before all of it was gone")
     for kind in ("Pod", names.JOBSET, names.BATCH_JOB):
         if evidence.gaps(kind, gang.job.created, stop):
             return found.inconclusive(f"{told}: {phase}; {kind} was not watched all the time")

@@ -46,12 +46,12 @@ def resolve(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge TRN-007."""
 
     def one(gang: Gang, made: Sequence[Child]) -> Finding | str:
-        return _judged(evidence, gang, made)
+        return _judged(evidence, given, gang, made)
 
     return jobset_cases.decide(evidence, given, ROLES, one, REQUIRED)
 
 
-def _judged(evidence: Evidence, gang: Gang, made: Sequence[Child]) -> Finding | str:
+def _judged(evidence: Evidence, given: subjects.Given, gang: Gang, made: Sequence[Child]) -> Finding | str:
     job = gang.job
     assert job is not None  # noqa: S101 (narrowed by jobset_cases)
     wanted = jobsets.pod_names(job)
@@ -78,19 +78,40 @@ def _judged(evidence: Evidence, gang: Gang, made: Sequence[Child]) -> Finding | 
             causes = _causes(evidence, job, subdomain) if wrong else (name_resolution.DNS,)
             return found.fail(f"{text} from {word.pod}", *causes, violation=True)
     why = job_cases.expired(evidence, gang)
+    stated = subjects.count(given, "members")
+    if stated is not None and stated != len(wanted):
+        return f"{gang.title} is stored with {len(wanted)} members, {stated} were asked for"
     lacks = [host for host in wanted if host not in by_host or not addresses[host]]
     if lacks:
         text = f"{gang.title}: no pod {wording.listed(lacks, 3)} with an address was seen"
         return text + (f" (waited for {why})" if why else "")
+    owner = _shared(addresses)
+    if owner:
+        return f"{gang.title}: {owner} have one address: by it their names cannot be told apart"
     silent = [
-        host for host, word in said.items() if word is None or words.last("member", by_host[host].uid) is None
+        host
+        for host, word in said.items()
+        if word is None
+        or (told := words.last("member", by_host[host].uid)) is None
+        or not told.data.get("hostname")
     ]
     if silent:
         return f"{gang.title}: {wording.listed(silent, 3)} did not report host name and look-ups"
+    runs = {str(word.data.get("run") or "") for word in said.values() if word is not None}
+    if len(runs) > 1:
+        return f"{gang.title}: its members speak of {len(runs)} runs: {wording.listed(sorted(runs), 3)}"
     last = max(word.t for word in said.values() if word is not None)
     for kind in ("Pod", "Service"):
         if evidence.gaps(kind, job.created, last):
             return f"{gang.title}: {kind} was not watched all the time"
+    service = _service(evidence, job, subdomain, last)
+    if not service:
+        return f"{gang.title}: its names resolve, and no Service {subdomain} of its namespace was there"
+    if fields.sub(service, "spec").get("publishNotReadyAddresses") is not True:
+        return (
+            f"{gang.title}: its names resolve, but Service {subdomain} does not publish pods before they are ready: "
+            "whether they resolved in time is not known"
+        )
     return _all_found(gang, said, {f"{host}.{subdomain}" for host in wanted}, found)
 
 
@@ -124,7 +145,8 @@ def _lookups(word: Word, subdomain: str, addresses: Mapping[str, set[str]]) -> I
     """Yield what went wrong with a member's look-ups, and whether the name was not known at all."""
     for name, told in fields.sub(word.data, "names").items():
         host, _, rest = str(name).partition(".")
-        got = {str(each) for each in told.get("addresses") or ()} if isinstance(told, dict) else set()
+        listed: object = told.get("addresses") if isinstance(told, dict) else None
+        got = {str(each) for each in listed} if isinstance(listed, list) else set()
         if not got:
             error = told.get("error") if isinstance(told, dict) else ""
             yield f"{name} did not resolve ({error or 'no address'})", True
@@ -133,13 +155,37 @@ def _lookups(word: Word, subdomain: str, addresses: Mapping[str, set[str]]) -> I
             yield f"{name} is {', '.join(sorted(got))}, its pod has {', '.join(sorted(right))}", False
 
 
+def _shared(addresses: Mapping[str, set[str]]) -> str:
+    """Return two hosts whose pods have an address in common, as pods on their nodes' network have; "" for none."""
+    whose: dict[str, str] = {}
+    for host, mine in addresses.items():
+        for address in mine:
+            if address in whose:
+                return f"{whose[address]} and {host}"
+            whose[address] = host
+    return ""
+
+
+def _service(evidence: Evidence, job: JobStory, subdomain: str, t: float | None = None) -> fields.Object:
+    """Return the Service of a set's subdomain as it was at a time, or else last; {} where there was none."""
+    found = [
+        line
+        for line in evidence.of_kind("Service")
+        if line.name == subdomain and fields.text(line.object, "metadata", "namespace") == job.namespace
+    ]
+    if t is None or not found:
+        return found[-1].object if found else {}
+    there = (evidence.at(uid, t) for uid in dict.fromkeys(line.uid for line in found))
+    return next((obj for obj in there if obj is not None), {})
+
+
 def _causes(evidence: Evidence, job: JobStory, subdomain: str) -> tuple[Cause, ...]:
     """Return why a name may not resolve, by what is seen of the Service."""
-    services = [line.object for line in evidence.of_kind("Service") if line.name == subdomain]
-    if not services:
+    service = _service(evidence, job, subdomain)
+    if not service:
         return (NO_SERVICE,)
-    if fields.text(fields.owner(services[-1]), "uid") != job.uid:
+    if fields.text(fields.owner(service), "uid") != job.uid:
         return (FOREIGN,)
-    if fields.sub(services[-1], "spec").get("publishNotReadyAddresses") is not True:
+    if fields.sub(service, "spec").get("publishNotReadyAddresses") is not True:
         return (LATE,)
     return (name_resolution.DNS,)

@@ -84,7 +84,7 @@ def test_nothing_declared_does_not_apply_and_what_cannot_be_read_is_no_pass():
     assert decided(at("a"), told={"topology": None}).verdict is Verdict.NOT_APPLICABLE
     for told in ({}, {"topology": {}}, {"topology": ""}, {"topology": []}):
         assert decided(at("a"), told=told).verdict is Verdict.INCONCLUSIVE
-    for levels in (None, [], "example.com/rack", [RACK, RACK], [RACK, 7], [""]):
+    for levels in (None, [], "example.com/rack", [RACK, RACK], [RACK, 7], [""], [BLOCK]):
         assert (
             decided(at("a"), told={"topology": {"levels": levels, "required": RACK}}).verdict
             is Verdict.INCONCLUSIVE
