@@ -19,7 +19,7 @@ PASS, FAIL, NO, NOT_DECLARED = "pass", "fail", "inconclusive", "not_applicable"
 
 ROWS = tuple(row for row in recordings.JUDGES if row.startswith("KUE-"))
 
-OFF = {"KUE-004": NOT_DECLARED, "KUE-007": NOT_DECLARED}
+OFF = {"KUE-004": NOT_DECLARED}
 """Neither waitForPodsReady nor a topology was configured there."""
 
 DECIDED: dict[str, dict[str, str]] = {
@@ -34,12 +34,11 @@ DECIDED: dict[str, dict[str, str]] = {
     "k5-quota-above-capacity": {"KUE-009": PASS, **OFF},
     "k6-validation": {"KUE-001": PASS, **OFF},
     "k7-waitforpodsready-timeout": {
-        "KUE-007": NOT_DECLARED,
         "KUE-004": PASS,
         "KUE-005": PASS,
         "KUE-009": PASS,
     },
-    "k8-block-admission-two-gangs": {"KUE-001": PASS, "KUE-007": NOT_DECLARED},
+    "k8-block-admission-two-gangs": {"KUE-001": PASS},
     "k9-without-admission": {"KUE-001": FAIL, "KUE-002": FAIL, "KUE-005": FAIL, **OFF},
 }
 
