@@ -35,7 +35,6 @@ UNDECIDED = {
         ("GANG-002", "GANG-005", "GANG-008", "GANG-010", "KUE-004", "LIFE-002", "LIFE-005", "LIFE-009", "LIFE-010",
          "LIFE-011", "NUMA-008", "PLG-008", "REF-005", "REF-006", "REF-007", "REF-008", "REF-009"), SHORT),
     "times.jobs-late": dict.fromkeys(("LIFE-003", "LIFE-005", "KUE-004", "KUE-008"), SHORT),
-    "times.nodes-late": dict.fromkeys(("GANG-012", "KUE-007"), SHORT),
     "clusters.other-maker": {"INV-011": OF_MAKER},
     "clusters.own-resource-name": {"HLT-003": OF_EXPORTER},
     "clusters.restarted-node": {"NUMA-001": "nobody asked the kubelet of a node that is there besides"},
