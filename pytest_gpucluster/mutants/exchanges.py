@@ -177,7 +177,9 @@ MUTANTS: base.Table = {
         "the contrast is a Volcano gang", contrast_by_volcano, {"GANG-008": "inconclusive"}
     ),
     "gang.contrast-whole": base.Mutant(
-        "the contrast is placed whole", contrast_whole, {"GANG-008": "inconclusive"}
+        "the contrast is placed whole",
+        contrast_whole,
+        {"GANG-008": "inconclusive", "FAB-019": "inconclusive"},
     ),
     "plugins.world-counts-more": base.Mutant(
         "WORLD_SIZE counts one more",

@@ -163,6 +163,9 @@ def scheduler_silent(s: Situation) -> Iterator[Suspect]:
         return
     if reading.unseen <= s.silent or s.said("PodGroup", group.namespace, group.name, group.uid):
         return
+    if s.pods and all(pod.node for pod in s.pods):
+        # Whoever placed them: nothing waits for a scheduler.
+        return
     seen = (
         f"PodGroup {group.name} has had no phase for {reading.unseen:.0f} s and no message; {len(s.pods)} pods "
         "exist. A refused PodGroup has phase Pending and an event within seconds"
