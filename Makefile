@@ -43,7 +43,7 @@ conformance: $(VENV)/.ready
 # Tests mostly wait, so more run at a time than there are CPUs; who is done early takes over from others. Mutants and the
 # tables of defects are tests of `make cells`, which reads each recording once.
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest tests --ignore=tests/defects -n 6 --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests --ignore=tests/defects -n 4 --dist worksteal $(PYTEST_ARGS)
 
 # Types and tests side by side.
 quick: $(VENV)/.ready

@@ -42,9 +42,10 @@ INDIRECT = Cause(
     "FAB-012 measure what these paths carry",
 )
 UNLINKED = Cause(
-    "the line about links was lost, or NCCL found no link: the board's fabric did not come up (nvidia-fabricmanager), "
-    "or link_gbs of the profile is not that of these GPUs",
-    "look at nvidia-smi nvlink -s and at nvidia-fabricmanager on the nodes, and at fabric.link_gbs of the profile",
+    "the line about links was lost, or NCCL found no link: the fabric of the board did not come up, or link_gbs of the "
+    "profile is not that of these GPUs",
+    "look at the state of the GPUs' links and at the log of the board's fabric manager on the nodes, and at "
+    "fabric.link_gbs of the profile",
 )
 LOST = Cause(
     "the report was not printed to its end: its process ended early, or its output was cut",

@@ -75,7 +75,7 @@ NO_LOG = Cause(
 )
 UNLISTED = Cause(
     "the error is not in the list of those that faults of GPUs or programs of users make",
-    "look its number up in NVIDIA's catalog of Xid errors; drain the node and reboot it if it is a fault, else name it "
+    "look its number up in the catalog of Xid errors; drain the node and reboot it if it is a fault, else name it "
     "under `health.passed_over` in the profile",
 )
 SILENT_DRIVER = Cause(
