@@ -67,8 +67,8 @@ def _started(lab: Lab, part: str, before: str) -> None:
 @contextlib.contextmanager
 def without_gangs(lab: Lab) -> Iterator[None]:
     """Switch native gangs off in the scheduler, as an upgrade that forgets the gate does."""
-    # The second depends on the first: a scheduler with one of them alone does not start.
-    gates = "GenericWorkload={0},WorkloadWithJob={0}"
+    # The others depend on the first: a scheduler with one of them alone does not start.
+    gates = "GenericWorkload={0},TopologyAwareWorkloadScheduling={0},WorkloadWithJob={0}"
     with changed_part(lab, "kube-scheduler", gates.format("true"), gates.format("false")):
         # The one that went may still hold the Lease by which there is one scheduler.
         until("the new scheduler leads", lambda: leads(lab, "kube-scheduler"))
