@@ -19,7 +19,7 @@ PACK = lab.ROOT / "dev" / "gpu-kubernetes" / "pack"
 ROW = "INV-002"
 """All GPUs are offered.
 
-GANG-001, and with it the plugin that is killed during a gang, is not run here: the cluster's DNS does not know the names
+GANG-001, and with it the plugin that is killed during a gang, is not run here: its DNS does not know the names
 of its members for the 10 s that they wait (three times in a row; not understood yet).
 """
 MARKS = "gang or inventory"
