@@ -28,7 +28,10 @@ COREFILE = """.:53 {
        ttl 30
     }
     forward . /etc/resolv.conf
-    cache 30
+    cache 30 {
+       disable success DOMAIN
+       disable denial DOMAIN
+    }
     loadbalance
 }
 """
