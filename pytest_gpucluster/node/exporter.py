@@ -3,10 +3,8 @@
 Its GPUs are played, and so are the values; the page, its collection interval and the connection are not.
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from typing import Self
 
 from aiohttp import web
@@ -16,7 +14,7 @@ from pytest_gpucluster.node.config import AgentConfig, NodeSpec
 from pytest_gpucluster.node.devices import Device
 
 INTERVAL = 0.2
-"""Seconds between two collections; 30 of DCGM's exporter unless it is told another."""
+"""Seconds for which a collection is answered; 30 of DCGM's exporter unless it is told another."""
 CONTENT = "text/plain; version=0.0.4; charset=utf-8"
 IDLE_WATTS = 70.0
 MODEL = "Embedded-GPU"
@@ -84,10 +82,9 @@ class Exporter:
             clock: seconds on a clock that only goes forward.
         """
         self._spec, self._config, self._address, self._clock = spec, config, address, clock
-        self._begun = clock()
+        self._begun = self._collected = clock()
         self._page = ""
         self._runner: web.AppRunner | None = None
-        self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         """Collect, and listen."""
@@ -97,30 +94,23 @@ class Exporter:
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
         await web.TCPSite(self._runner, self._address, self._config.metrics_port).start()
-        self._task = asyncio.create_task(self._collect_on())
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         """Stop."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
         if self._runner is not None:
             await self._runner.cleanup()
 
     def collect(self) -> None:
         """Read all sensors anew, but for planted departures."""
-        last = self._spec.name == self._config.nodes[-1].name
+        last = self._config.is_last(self._spec.name)
         if last and self._page and defects.METRICS_STALE in self._config.defects:
             return
         devices = machine.reported(self._spec, self._config)
-        self._page = text(self._spec.name, devices, self._clock() - self._begun)
-
-    async def _collect_on(self) -> None:
-        while True:
-            await asyncio.sleep(INTERVAL)
-            self.collect()
+        self._collected = self._clock()
+        self._page = text(self._spec.name, devices, self._collected - self._begun)
 
     async def _answer(self, _request: web.Request) -> web.Response:
+        if self._clock() >= self._collected + INTERVAL:
+            self.collect()
         return web.Response(body=self._page.encode(), headers={"Content-Type": CONTENT})

@@ -97,7 +97,7 @@ EMBEDDED: Mapping[str, Any] = {
     },
     # The kernel's log is of the machine below, which may have GPUs of its own.
     "health": {"kernel_log": False},
-    # The exporters of the nodes collect five times a second.
+    # The exporters of the nodes collect up to five times a second.
     "metrics": {"fresh": 3.0},
     "budgets": {
         "admission": 5.0,
