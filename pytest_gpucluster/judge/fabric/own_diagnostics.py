@@ -99,12 +99,10 @@ class Shape:
 @subjects.judge
 def every_edge_tried(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-020."""
-    heard = shared.heard(evidence, given, REQUIRED)
+    heard = shared.heard_on_gpus(evidence, given, REQUIRED)
     if isinstance(heard, Finding):
         return heard
     gang, told, found = heard
-    if told.cpu:
-        return found.not_applicable(shared.CPU)
     uids = subjects.uids(gang)
     lines = [
         str(line.data.get("line") or "")

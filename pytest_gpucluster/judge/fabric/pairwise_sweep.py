@@ -63,12 +63,10 @@ class Link:
 @subjects.judge
 def names_slow(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-012."""
-    heard = shared.heard(evidence, given, REQUIRED)
+    heard = shared.heard_on_gpus(evidence, given, REQUIRED)
     if isinstance(heard, Finding):
         return heard
     gang, told, found = heard
-    if told.cpu:
-        return found.not_applicable(shared.CPU)
     unfinished = bus_bandwidth.incomplete(evidence, given, told, gang, REQUIRED)
     if unfinished is not None:
         return unfinished

@@ -117,6 +117,12 @@ def heard(evidence: Evidence, given: subjects.Given, required: str) -> Heard | F
     return nothing or Heard(gang, ranks, wording.Findings(required, gang, evidence=keys(ranks)))
 
 
+def heard_on_gpus(evidence: Evidence, given: subjects.Given, required: str) -> Heard | Finding:
+    """Return the same of a row about GPUs, or that it does not apply to ranks on CPUs."""
+    found = heard(evidence, given, required)
+    return found.found.not_applicable(CPU) if isinstance(found, Heard) and found.told.cpu else found
+
+
 def missing(ranks: Told, world: int) -> list[int]:
     """Return the ranks of a world that said nothing."""
     return payload_lines.absent(world, {rank.rank for rank in ranks.ranks})

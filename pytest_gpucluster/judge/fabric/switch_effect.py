@@ -84,12 +84,10 @@ class Outcome:
 @subjects.judge
 def has_effect(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-019."""
-    heard = shared.heard(evidence, given, REQUIRED)
+    heard = shared.heard_on_gpus(evidence, given, REQUIRED)
     if isinstance(heard, Finding):
         return heard
     gang, told, found = heard
-    if told.cpu:
-        return found.not_applicable(shared.CPU)
     labels = fields.sub(given, "switched")
     if not labels or gang is None:
         return found.inconclusive("the evidence does not say what was switched off in which run")
