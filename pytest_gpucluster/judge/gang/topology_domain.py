@@ -5,12 +5,11 @@ import re
 from collections.abc import Sequence
 
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.objects import network_places
 from pytest_gpucluster.evidence.objects.network_places import Domain, Levels
 from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.scheduling import gates, topology
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge import declared_topology, subjects, wording
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.requirement import Cause, Finding, Number
 
@@ -60,18 +59,11 @@ class Trial:
 
 def declared(evidence: Evidence, given: subjects.Given) -> Trial | Finding:
     """Return what is tried, or why nothing can be."""
-    known = network_places.levels(given)
-    if known is None or not known.required or known.required not in known.labels:
-        of = wording.Findings(
-            "a gang that requires one domain of the network is placed whole in one, or not at all"
-        )
-        if network_places.undeclared(given):
-            return of.not_applicable("the profile does not declare `topology`")
-        if given.get("topology"):
-            return of.inconclusive(
-                "the declared topology cannot be read: no levels, or no required one, was recorded"
-            )
-        return of.inconclusive("the evidence does not say what the profile declares as `topology`")
+    known = declared_topology.levels(
+        given, "a gang that requires one domain of the network is placed whole in one, or not at all"
+    )
+    if isinstance(known, Finding):
+        return known
     return Trial(evidence, given, known, str(given.get("resource") or ""))
 
 
@@ -275,8 +267,3 @@ def names_topology(said: Said, known: Levels) -> bool:
     if _NONE_SUCH.search(said.message):
         return False
     return bool(_WORDS.search(said.message)) or known.required in said.message
-
-
-def demanding(gangs: Sequence[Gang]) -> tuple[Gang, ...]:
-    """Return the gangs that ask for one domain of a level."""
-    return tuple(gang for gang in gangs if topology.demanded(gang))

@@ -6,7 +6,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import network_places, node_status
 from pytest_gpucluster.evidence.objects.network_places import Levels
 from pytest_gpucluster.evidence.objects.node_status import Machine
-from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge import declared_topology, subjects, wording
 from pytest_gpucluster.judge.inventory import offer_history
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number
@@ -29,17 +29,11 @@ CHANGING = Cause(
 @subjects.judge
 def labels_carried(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge INV-004."""
-    known = network_places.levels(given)
-    if known is None or known.required not in known.labels:
-        required = "every GPU node carries the declared labels of its place in the network"
-        of = wording.Findings(required)
-        if network_places.undeclared(given):
-            return of.not_applicable("the profile does not declare `topology`")
-        if given.get("topology"):
-            return of.inconclusive(
-                "the declared topology cannot be read: no list of levels, or no required one, was recorded"
-            )
-        return of.inconclusive("the evidence does not say what the profile declares as `topology`")
+    known = declared_topology.levels(
+        given, "every GPU node carries the declared labels of its place in the network"
+    )
+    if isinstance(known, Finding):
+        return known
     return _judge(evidence, given, known)
 
 
