@@ -260,9 +260,9 @@ def slim(obj: Obj) -> Obj:
             if k in ("capacity", "allocatable", "conditions")
         }
         return {**obj, "metadata": metadata, "status": status}
-    group = (obj["metadata"].get("annotations") or {}).get("scheduling.k8s.io/group-name")
+    group = (obj["metadata"].get("annotations") or {}).get(names.ANNOTATION_GROUP)
     if group:
-        metadata["annotations"] = {"scheduling.k8s.io/group-name": group}
+        metadata["annotations"] = {names.ANNOTATION_GROUP: group}
     spec = obj.get("spec") or {}
     kept = {k: spec[k] for k in KEPT_SPEC if k in spec}
     for part in ("initContainers", "containers"):

@@ -6,7 +6,6 @@ from pytest_gpucluster.cli import job_snapshot
 from pytest_gpucluster.cli.job_snapshot import EVENT, GROUP, JOB, POD, Collected, Collector, Obj
 from pytest_gpucluster.diagnose import owning
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.evidence.objects.pods import ANNOTATION_GROUP
 from pytest_gpucluster.kube import errors, kinds
 from pytest_gpucluster.kube.objects import Objects
 from pytest_gpucluster.plain import names
@@ -242,6 +241,6 @@ def _group_of(obj: Obj, pods: Sequence[Obj]) -> bool:
     path = (
         ("spec", "schedulingGroup", "podGroupName")
         if native
-        else ("metadata", "annotations", ANNOTATION_GROUP)
+        else ("metadata", "annotations", names.ANNOTATION_GROUP)
     )
     return fields.text(obj, "metadata", "name") in {fields.text(pod, *path) for pod in pods}

@@ -193,7 +193,6 @@ def made_of(evidence: Evidence, names_: Mapping[str, str]) -> dict[str, Line]:
 _GROUP = re.compile(r"(?P<job>.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 """Volcano's name of a Job's PodGroup."""
 _JOB_NAME = "volcano.sh/job-name"
-_GROUP_NAME = "scheduling.k8s.io/group-name"
 
 
 def _job_of(line: Line) -> str:
@@ -213,7 +212,7 @@ def _job_of(line: Line) -> str:
     group = (
         line.name
         if line.kind == "PodGroup"
-        else str(fields.sub(metadata, "annotations").get(_GROUP_NAME) or "")
+        else str(fields.sub(metadata, "annotations").get(names.ANNOTATION_GROUP) or "")
     )
     match = _GROUP.match(group)
     return match["job"] if match else ""

@@ -190,7 +190,9 @@ def broken_off(evidence: Evidence, given: subjects.Given, needs: Needs) -> tuple
 def _written(gang: gangs.Gang) -> frozenset[str] | None:
     """Return the names of the containers that the Job's templates have, None where there is no Job to read."""
     spec = fields.sub(gang.job.last, "spec") if gang.job is not None else {}
-    sets = [fields.sub(one, "template", "spec") for one in fields.items(spec, "replicatedJobs")]
+    sets = [
+        fields.sub(one, "template", "spec") for one in (gang.job.replicated if gang.job is not None else ())
+    ]
     templates = [fields.sub(one, "template", "spec") for one in (spec, *fields.items(spec, "tasks"), *sets)]
     parts = [fields.items(one, part) for one in templates for part in ("initContainers", "containers")]
     return frozenset(str(each.get("name")) for part in parts for each in part) or None

@@ -6,7 +6,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.evidence.objects.pods import ANNOTATION_GROUP, PodStory
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling import gangs, gates, volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.mutants import base
@@ -131,7 +131,7 @@ def stray_bound(evidence: Evidence) -> Evidence:
     if gen.group.native:
         spec["schedulingGroup"] = {"podGroupName": gen.group.name}
     else:
-        meta["annotations"] = {ANNOTATION_GROUP: gen.group.name}
+        meta["annotations"] = {names.ANNOTATION_GROUP: gen.group.name}
     obj.update(metadata=meta, spec={**spec, "nodeName": "node-early"}, status={"phase": "Running"})
     t = (held.start + held.end) / 2
     return base.with_lines(

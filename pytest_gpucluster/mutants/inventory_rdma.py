@@ -7,6 +7,7 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import network_definitions, node_status
 from pytest_gpucluster.mutants import base
+from pytest_gpucluster.plain import names
 
 RESOURCE = "rdma/hca"
 
@@ -55,7 +56,7 @@ def _answers(code: int, reason: str) -> Callable[[dict[str, Any]], None]:
 
 def _names(resource: str) -> Callable[[dict[str, Any]], None]:
     def change(data: dict[str, Any]) -> None:
-        data["object"]["metadata"]["annotations"] = {network_definitions.RESOURCE_NAME: resource}
+        data["object"]["metadata"]["annotations"] = {names.ANNOTATION_NETWORK_RESOURCE: resource}
 
     return change
 

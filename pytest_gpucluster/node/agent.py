@@ -22,13 +22,13 @@ from pytest_gpucluster.node.rootfs import probe_layout
 from pytest_gpucluster.node.runtime import PlayedNode, Runtime
 from pytest_gpucluster.node.server import KubeletServer
 from pytest_gpucluster.node.writer import EventWriter, is_going
+from pytest_gpucluster.plain import names
 
 log = logging.getLogger(__name__)
 
 Object = dict[str, Any]
 ENDING_SECONDS = 25.0
 """How long switching of defects waits for pods whose objects are gone, or being deleted: less than its caller does."""
-GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 
 
 class AgentError(Exception):
@@ -275,7 +275,7 @@ class Agent:
             return False
         meta = pod["metadata"]
         owners = meta.get("ownerReferences") or []
-        group = (meta.get("annotations") or {}).get(GROUP_ANNOTATION) or (
+        group = (meta.get("annotations") or {}).get(names.ANNOTATION_GROUP) or (
             owners[0]["uid"] if owners else None
         )
         if group is None or group in self._gangs:

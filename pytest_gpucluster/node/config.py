@@ -120,6 +120,10 @@ class AgentConfig:
     lease_seconds: int = 40
     metrics_port: int | None = None
 
+    def is_last(self, name: str) -> bool:
+        """Report whether a node is the last one, which planted defects of one node hit."""
+        return name == self.nodes[-1].name
+
     @property
     def kubelet_socket(self) -> str:
         """Return the path of the Unix socket on which logs are served."""

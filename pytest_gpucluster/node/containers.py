@@ -198,7 +198,7 @@ class ContainerLoop:
             config.defects,
             image.env.get("PYTHONPATH", ""),
             gpus=played and DEVICES_VARIABLE in self._granted.variables,
-            last=node == config.nodes[-1].name,
+            last=config.is_last(node),
         )
         base |= self._granted.variables
         namespace = self._pod["metadata"]["namespace"]

@@ -21,7 +21,7 @@ _POLICIES = {
 
 def configured(spec: NodeSpec, config: AgentConfig) -> NodeSpec:
     """Return what a node is told to be, planted departures included: they hit the last node."""
-    if spec.name != config.nodes[-1].name:
+    if not config.is_last(spec.name):
         return spec
     for defect, policy in _POLICIES.items():
         if defect in config.defects:
@@ -36,7 +36,7 @@ def reported(spec: NodeSpec, config: AgentConfig) -> tuple[Device, ...]:
     found = node_devices(spec)
     if defects.PLUGIN_WITHOUT_NUMA in config.defects:
         found = tuple(dataclasses.replace(device, numa=None) for device in found)
-    if defects.SHORT_ONE_GPU in config.defects and spec.name == config.nodes[-1].name:
+    if defects.SHORT_ONE_GPU in config.defects and config.is_last(spec.name):
         found = found[:-1]
     return found
 
@@ -51,10 +51,10 @@ def admission(spec: NodeSpec, config: AgentConfig) -> Admission:
         machine,
         scattered=defects.MISALIGNED in config.defects,
     )
-    if defects.DEVICE_UNHEALTHY in config.defects and spec.name == config.nodes[-1].name and spec.gpus:
+    if defects.DEVICE_UNHEALTHY in config.defects and config.is_last(spec.name) and spec.gpus:
         devices.unhealthy = frozenset({node_devices(spec)[-1].id})
     policy = told.topology_policy
-    if defects.TOPOLOGY_STALE in config.defects and spec.name == config.nodes[-1].name:
+    if defects.TOPOLOGY_STALE in config.defects and config.is_last(spec.name):
         policy = "best-effort"
     real = spec.hardware
     if real is not None:
@@ -115,7 +115,7 @@ def _adapters(spec: NodeSpec, config: AgentConfig) -> PlayedAdapters | None:
     count = int(spec.extra.get(str(told.get("resource")), "0"))
     if not count:
         return None
-    waiting = defects.PORT_WAITS in config.defects and spec.name == config.nodes[-1].name
+    waiting = defects.PORT_WAITS in config.defects and config.is_last(spec.name)
     folder = config.state_dir / "adapters" / spec.name
     return PlayedAdapters(told["resource"], count, float(told["gbps"]), str(told["layer"]), folder, waiting)
 

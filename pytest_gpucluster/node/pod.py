@@ -100,11 +100,6 @@ class PodWorker:
         self._end(0)
 
     @property
-    def leaving(self) -> bool:
-        """Report whether the pod is being deleted, or is gone from the API server."""
-        return self._deleted.is_set()
-
-    @property
     def node(self) -> str:
         """Return the name of the node that it is bound to."""
         return self._node.spec.name

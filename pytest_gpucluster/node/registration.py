@@ -44,7 +44,7 @@ _PLANTED: dict[str, tuple[str, str | None]] = {
 
 def planted_labels(spec: NodeSpec, config: AgentConfig) -> dict[str, str | None]:
     """Return the labels that planted defects change on the last node, None for those that it must not have."""
-    last = spec.name == config.nodes[-1].name
+    last = config.is_last(spec.name)
     return {
         key: value if last and defect in config.defects else spec.labels.get(key)
         for defect, (key, value) in _PLANTED.items()
@@ -54,7 +54,7 @@ def planted_labels(spec: NodeSpec, config: AgentConfig) -> dict[str, str | None]
 def managed_resources(spec: NodeSpec, config: AgentConfig) -> dict[str, str]:
     """Return the resources that the node itself reports, name -> quantity."""
     extra = dict(spec.extra)
-    if defects.SHORT_ONE_ADAPTER in config.defects and spec.name == config.nodes[-1].name:
+    if defects.SHORT_ONE_ADAPTER in config.defects and config.is_last(spec.name):
         extra = {name: str(int(count) - 1) for name, count in extra.items()}
     found = {"cpu": str(spec.cpus), "memory": spec.memory, "pods": str(spec.pods), **extra}
     if spec.gpus:

@@ -29,10 +29,15 @@ LABEL_KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 ANNOTATION_KUEUE_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 """Annotation of a pod template by which Kueue is asked for one domain of a level."""
 
+ANNOTATION_GROUP = "scheduling.k8s.io/group-name"
+"""Annotation by which a pod names its PodGroup of Volcano."""
+
+ANNOTATION_NETWORK_RESOURCE = "k8s.v1.cni.cncf.io/resourceName"
+"""Annotation of a NetworkAttachmentDefinition: the resource that a pod must ask for to get the network's device."""
+
 VC_JOB = "Job.batch.volcano.sh"
 BATCH_JOB = "Job.batch"
 JOBSET = "JobSet"
-LEADER_WORKER_SET = "LeaderWorkerSet"
 
 NATIVE_GROUP = "scheduling.k8s.io"
 """API group of the gangs of Kubernetes itself."""

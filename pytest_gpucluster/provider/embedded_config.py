@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpucluster.node import images
+from pytest_gpucluster.plain import names
 from pytest_gpucluster.profile import LoadedProfile, Profile
 
 NODE_COUNT = 3
@@ -50,9 +51,6 @@ on nobody, v1.14.4 lets the next one begin anew. All plugins stand in one tier, 
 everybody is passed over there, and proportion in the next gives the gang away all the same. The
 recorded streams are replayed with the configuration that they were recorded with.
 """
-
-RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
-"""Annotation of a network with the resource that comes with it."""
 
 KUEUE_BACKOFF = 0.5
 """Seconds after which the embedded Kueue queues an evicted workload again; 60 by default in Kueue."""
@@ -216,7 +214,11 @@ def network_definitions(loaded: LoadedProfile) -> list[dict[str, Any]]:
     for full in every:
         namespace, _, name = full.rpartition("/")
         config = {"cniVersion": "0.3.1", "name": name, "type": "macvlan", "master": "eth1"}
-        annotations = {RESOURCE_NAME: rdma.resource} if rdma is not None and full in rdma.networks else {}
+        annotations = (
+            {names.ANNOTATION_NETWORK_RESOURCE: rdma.resource}
+            if rdma is not None and full in rdma.networks
+            else {}
+        )
         meta = {"name": name, "namespace": namespace or "default", "annotations": annotations}
         found.append({"metadata": meta, "spec": {"config": json.dumps(config)}})
     return found

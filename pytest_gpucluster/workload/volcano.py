@@ -13,10 +13,6 @@ FINAL = ("Completed", "Failed", "Terminated", "Aborted")
 """Phases that a Job does not leave by itself."""
 
 
-GROUP_NAME = "scheduling.k8s.io/group-name"
-"""Annotation by which a pod joins a PodGroup."""
-
-
 @dataclasses.dataclass(frozen=True)
 class VolcanoDialect:
     """Gangs of Volcano: roles, plugins, policies and queues."""
@@ -102,7 +98,7 @@ class VolcanoDialect:
             "metadata": {"name": spec.name},
             "spec": {"minMember": spec.minimum, "queue": self.queue},
         }
-        return Asking(annotations={GROUP_NAME: spec.name}, group=group)
+        return Asking(annotations={names.ANNOTATION_GROUP: spec.name}, group=group)
 
     def before(self, spec: GangSpec) -> tuple[Manifest, ...]:  # noqa: ARG002
         """Return nothing: the object says all."""

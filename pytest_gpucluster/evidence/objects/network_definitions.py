@@ -7,11 +7,10 @@ from typing import Any
 
 from pytest_gpucluster.evidence.log import api_answers, fields
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.plain import names
 
 CASE = "read:network-definition"
 """Case under which a scenario records a definition; a colon and NAMESPACE/NAME follow."""
-RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
-"""Annotation that names the resource which a pod must ask for to get the network's device."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +57,7 @@ def _each(evidence: Evidence) -> Iterator[Definition]:
         yield Definition(
             answer.case.removeprefix(f"{CASE}:"),
             answer.code,
-            fields.text(answer.object, "metadata", "annotations", RESOURCE_NAME),
+            fields.text(answer.object, "metadata", "annotations", names.ANNOTATION_NETWORK_RESOURCE),
             plugins,
             unreadable,
             answer.line.key,

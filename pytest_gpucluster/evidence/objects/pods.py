@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import containers
+from pytest_gpucluster.plain import names
 
 STARTING = ("ContainerCreating", "PodInitializing")
 """Reasons of containers' states, as kubelets write them."""
@@ -15,14 +16,14 @@ FINISHED = ("Succeeded", "Failed")
 PER_POD_GROUP = "podgroup-"
 """Prefix of the PodGroup that Volcano makes for a pod, or a controller, that names none."""
 
-ANNOTATION_GROUP = "scheduling.k8s.io/group-name"
 ANNOTATION_INDEX = "batch.kubernetes.io/job-completion-index"
 LABEL_VC_JOB = "volcano.sh/job-name"
 LABEL_TASK = "volcano.sh/task-spec"
 LABEL_REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
+"""On Jobs and pods of a JobSet, as the next ones."""
 LABEL_JOB_OF_SET = "jobset.sigs.k8s.io/job-global-index"
+"""Which of the set's Jobs it is, over all replicated Jobs."""
 LABEL_SET_UID = "jobset.sigs.k8s.io/jobset-uid"
-"""Of the pods of a JobSet: which of its Jobs they are of, over all replicated Jobs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +113,7 @@ class PodStory:
     def group_name(self) -> str:
         """Return the name of the PodGroup that the pod names, Volcano's or a native one, or ""."""
         native = fields.text(self.last, "spec", "schedulingGroup", "podGroupName")
-        return native or str(self.annotations.get(ANNOTATION_GROUP) or "")
+        return native or str(self.annotations.get(names.ANNOTATION_GROUP) or "")
 
     @property
     def native_group(self) -> bool:

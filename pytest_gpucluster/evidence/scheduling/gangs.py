@@ -226,6 +226,7 @@ class _Finder:
         by_job_label = _by(
             self._pods.values(), lambda pod: f"{pod.namespace}/{pod.labels.get(LABEL_VC_JOB) or ''}"
         )
+        by_set = _by(self._pods.values(), lambda pod: str(pod.labels.get(LABEL_SET_UID) or ""))
         sets = {job.uid for job in self._jobs if job.kind == names.JOBSET}
         for job in self._jobs:
             if job.owner_uid in sets:
@@ -235,7 +236,7 @@ class _Finder:
                 children = [one.uid for one in self._jobs if one.owner_uid == job.uid]
                 mine = [*mine, *(pod for uid in children for pod in by_owner.get(uid, []))]
                 # A pod that lost its Job, or whose Job was never seen, is of the set all the same.
-                mine += [pod for pod in self._pods.values() if str(pod.labels.get(LABEL_SET_UID)) == job.uid]
+                mine += by_set.get(job.uid, [])
             if job.kind == names.VC_JOB:
                 marked = by_job_label.get(f"{job.namespace}/{job.name}", [])
                 mine = [*mine, *(p for p in marked if not fields.owner(p.last) and self._may_be_of(job, p))]

@@ -7,14 +7,11 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects.owners import JobStory
-from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.objects.pods import LABEL_REPLICATED_JOB, PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.plain import names
 
-_OWN = "jobset.sigs.k8s.io/"
-LABEL_ATTEMPT = f"{_OWN}restart-attempt"
-LABEL_REPLICATED = f"{_OWN}replicatedjob-name"
-LABEL_INDEX = f"{_OWN}job-index"
+LABEL_ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +115,7 @@ def children(evidence: Evidence, gang: Gang) -> tuple[Child, ...]:
         attempt = str(labels.get(LABEL_ATTEMPT, ""))
         mine = tuple(pod for pod in gang.pods if job.uid in _owners(evidence, pod))
         number = int(attempt) if attempt.isdecimal() else None
-        found.append(Child(job, str(labels.get(LABEL_REPLICATED) or ""), number, mine))
+        found.append(Child(job, str(labels.get(LABEL_REPLICATED_JOB) or ""), number, mine))
     return tuple(found)
 
 

@@ -141,14 +141,6 @@ def key_folders(evidence: Evidence, pods: Iterable[PodStory]) -> dict[str, KeyFo
     return found
 
 
-def not_serving(evidence: Evidence, pod: PodStory) -> str:
-    """Return why the server of a pod does not listen, as it told; "" if it does, or nothing is known."""
-    word = payload_lines.words(evidence).last("ssh-serving", pod.uid)
-    if word is None or word.data.get("ok") is True:
-        return ""
-    return str(word.data.get("error") or "") or f"sshd ended with {word.data.get('code')}"
-
-
 def ranks(evidence: Evidence, launcher: PodStory) -> list[Rank]:
     """Return the ranks that spoke in a launcher's log."""
     found = []

@@ -65,11 +65,6 @@ def test_a_failed_login_is_told_by_its_words(error: str, cause: Cause) -> None:
     assert finding.causes == (cause,)
 
 
-def without_key(word: dict[str, Any]) -> None:
-    """Take the private key away, and the rest with it."""
-    word.update(files=[], key="", authorized=False)
-
-
 @pytest.mark.parametrize(
     ("also", "cause"),
     [
